@@ -1,0 +1,163 @@
+"""What is true, as far as anybody could see: the frozen facts that `decide` judges."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from arcops.core.launch import Launch
+from arcops.core.quantity import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """A process, never a bare pid: pids are reused, the pair with the start time within one boot is not.
+
+    `start` is field 22 of /proc/PID/stat, in clock ticks since boot.
+    """
+
+    pid: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a lock, a port or memory of a card. What could not be read is None, never guessed."""
+
+    pid: int | None
+    command: str | None
+    user: str | None
+    what: str
+    """What is held, in words: `lock of 0000:03:00.0`, `127.0.0.1:8000`, `1,234 MiB of 0000:03:00.0`."""
+
+    def __str__(self) -> str:
+        who = f"pid {self.pid}" if self.pid is not None else "an unreadable process"
+        command = f" ({self.command})" if self.command else ""
+        user = f" of user {self.user}" if self.user else ""
+        return f"{who}{command}{user} holds {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The locks that the wanted launch needs."""
+
+    ours: bool
+    """Every one of them is held by this supervisor or by its backend."""
+    holders: tuple[Holder, ...]
+    """Who else holds one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """The port that the wanted launch needs."""
+
+    listeners: tuple[Holder, ...]
+    """Foreign processes that listen there."""
+    ours: bool
+    """A process of our backend listens there."""
+    bindable: bool
+    """A bind without SO_REUSEPORT succeeded, or the port is ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The cards that the wanted launch needs, taken together."""
+
+    holders: tuple[Holder, ...]
+    """Foreign processes with memory there."""
+    unreadable: int
+    """Processes whose descriptors we may not read: they might hold memory too."""
+
+
+class Exit(Enum):
+    """What is known about the end of a main process."""
+
+    CODE_UNKNOWN = "ended, exit code unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The one backend that the launch record speaks of, as it is now."""
+
+    launch_id: str
+    launch: Launch
+    main: ProcessId | None
+    """vLLM's API server; None until the keeper has said its pid."""
+    main_alive: bool
+    exit: int | Exit | None
+    """Exit code of the main process, negative for a signal; None while it lives (or never lived)."""
+    processes: tuple[int, ...]
+    """Every living process of the launch, the keeper excepted."""
+    spawned_at: float
+    """Seconds, monotonic (of this boot)."""
+    proven: bool
+    """It has been `serving` before: its launch record says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What HTTP says."""
+
+    healthy: bool
+    models: tuple[str, ...]
+    """Names that /v1/models serves."""
+
+
+class AnswerState(Enum):
+    """The fate of the last question put to the backend."""
+
+    NOT_ASKED = "not asked"
+    WAITING = "waiting"
+    RIGHT = "right"
+    WRONG = "wrong"
+    LATE = "late"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A probe request: asked for `launch_id`, with what came of it in words."""
+
+    launch_id: str
+    state: AnswerState
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Signs of life, each a number that only has to differ from the last one to count as progress."""
+
+    log_bytes: int
+    cpu_seconds: float
+    counters: float
+    """Sum of vLLM's token and request counters."""
+    kv_usage: float
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One look at everything, at `now` (seconds, monotonic)."""
+
+    now: float
+    dice: float
+    """Uniform in [0, 1): the only randomness that a decision may use."""
+    lock: Reading[Lock]
+    port: Reading[Port]
+    card: Reading[Card]
+    backend: Backend | None
+    server: Reading[Server]
+    answer: Answer | None
+    activity: Reading[Activity]
+    requests: Reading[int]
+    """Requests running and waiting."""
+    end: "Ending | None" = None
+    """Why the main process ended, once it has and its log was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The diagnosis of an ended or failing launch, made from exit code, phase and log."""
+
+    launch_id: str
+    cause: str
+    summary: str
+    hint: str
+    deterministic: bool
+    """Trying the same launch again would fail the same way."""
