@@ -32,8 +32,9 @@ class Phase(Enum):
 _CODES: dict[Phase, int] = {phase: number for number, phase in enumerate(Phase)}
 
 MOVES: dict[tuple[Phase, Phase], str] = {
-    (Phase.STOPPED, Phase.STARTING): "an order asks for a backend, and lock, card and port are ours",
+    (Phase.STOPPED, Phase.STARTING): "lock, card and port are ours; or a backend that runs already is adopted",
     (Phase.STOPPED, Phase.BLOCKED): "an order asks for a backend, but somebody else holds lock, card or port",
+    (Phase.STOPPED, Phase.DRAINING): "an earlier supervisor's backend serves, but is not wanted",
     (Phase.STOPPED, Phase.STOPPING): "processes of an earlier launch are still there",
     (Phase.STOPPED, Phase.FAILED): "the ordered profile cannot be launched as it stands",
     (Phase.BLOCKED, Phase.STARTING): "the holder has gone",

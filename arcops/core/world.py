@@ -43,6 +43,8 @@ class Lock:
     """Every one of them is held by this supervisor or by its backend."""
     holders: tuple[Holder, ...]
     """Who else holds one of them."""
+    since: float
+    """When they became ours (seconds, monotonic); looks at port and card count only if made later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +69,6 @@ class Card:
     """Processes whose descriptors we may not read: they might hold memory too."""
 
 
-class Exit(Enum):
-    """What is known about the end of a main process."""
-
-    CODE_UNKNOWN = "ended, exit code unknown"
-
-
 @dataclass(frozen=True, slots=True)
 class Backend:
     """The one backend that the launch record speaks of, as it is now."""
@@ -82,10 +78,12 @@ class Backend:
     main: ProcessId | None
     """vLLM's API server; None until the keeper has said its pid."""
     main_alive: bool
-    exit: int | Exit | None
-    """Exit code of the main process, negative for a signal; None while it lives (or never lived)."""
+    exit_code: int | None
+    """Of the main process, negative for a signal; None while it lives, or where nobody was left to say."""
     processes: tuple[int, ...]
     """Every living process of the launch, the keeper excepted."""
+    keeper_alive: bool
+    """The keeper lives until the last of them has ended: its end is the proof."""
     spawned_at: float
     """Seconds, monotonic (of this boot)."""
     proven: bool
@@ -132,6 +130,22 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a launch ended or is failing: the diagnosis made from exit code, phase and log."""
+
+    launch_id: str
+    cause: str
+    summary: str
+    hint: str
+    deterministic: bool
+    """Trying the same launch again would fail the same way."""
+    points_at_draft: bool = False
+    """The draft model or the speculative settings are to blame: `target-only` may work."""
+    evidence: str = ""
+    """The line of the log that says so."""
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """One look at everything, at `now` (seconds, monotonic)."""
 
@@ -147,17 +161,5 @@ class World:
     activity: Reading[Activity]
     requests: Reading[int]
     """Requests running and waiting."""
-    end: "Ending | None" = None
+    ending: Ending | None
     """Why the main process ended, once it has and its log was read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The diagnosis of an ended or failing launch, made from exit code, phase and log."""
-
-    launch_id: str
-    cause: str
-    summary: str
-    hint: str
-    deterministic: bool
-    """Trying the same launch again would fail the same way."""

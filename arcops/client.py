@@ -1,0 +1,195 @@
+"""The only road to the daemon: HTTP on its Unix socket, and server-sent events for what goes on.
+
+`Client` is for commands, `LiveClient` for screens that do many things at once. Both raise ArcopsError: with exit code 8
+where nobody answers, else with the code that the daemon gave.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+import msgspec
+
+from arcops import wire
+from arcops.core.errors import ArcopsError, NoDaemonError
+
+M = TypeVar("M", bound=msgspec.Struct)
+
+ANSWER_WITHIN = 30.0
+"""Seconds: a daemon that takes longer for a plain answer is not well. A switch is answered when it is accepted."""
+STREAM_SILENCE = 30.0
+"""Seconds without a line before a stream is taken for dead: the daemon sends a comment every ten."""
+
+_BASE = "http://arcops"
+_TIMEOUT = httpx.Timeout(ANSWER_WITHIN, connect=5.0)
+_STREAM_TIMEOUT = httpx.Timeout(ANSWER_WITHIN, connect=5.0, read=STREAM_SILENCE)
+
+
+class Client:
+    """A plain client: one call, one answer."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self._http = httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(socket)), base_url=_BASE, timeout=_TIMEOUT, trust_env=False
+        )
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def ping(self) -> wire.Pong:
+        return self._get("/v1/ping", wire.Pong)
+
+    def status(self, window: float = 60.0) -> wire.Status:
+        """Everything, with rates over the last `window` seconds."""
+        return self._get(f"/v1/status?window={window:g}", wire.Status)
+
+    def history(self, seconds: float) -> wire.History:
+        return self._get(f"/v1/history?seconds={seconds:g}", wire.History)
+
+    def events(self, after: int = 0, limit: int = 1000) -> wire.Events:
+        return self._get(f"/v1/events?after={after}&limit={limit}", wire.Events)
+
+    def logs(self, lines: int, launch: str | None = None) -> wire.LogLines:
+        return self._get(_logs_path(lines, launch), wire.LogLines)
+
+    def switch(self, request: wire.SwitchRequest) -> wire.Accepted:
+        return self._post("/v1/switch", request)
+
+    def stop(self, request: wire.StopRequest) -> wire.Accepted:
+        return self._post("/v1/stop", request)
+
+    def restart(self, request: wire.RestartRequest) -> wire.Accepted:
+        return self._post("/v1/restart", request)
+
+    def follow_status(self, window: float = 60.0) -> Iterator[wire.Status]:
+        """The status again whenever it changes, at least once a second; ends when the daemon does."""
+        return self._follow(f"/v1/stream?window={window:g}", wire.Status)
+
+    def follow_events(self, after: int = 0) -> Iterator[wire.Event]:
+        return self._follow(f"/v1/events?follow=1&after={after}", wire.Event)
+
+    def follow_logs(self, lines: int, launch: str | None = None) -> Iterator[wire.LogLines]:
+        """The last `lines` lines, then those that come; over launches, if `launch` is not given."""
+        return self._follow(f"{_logs_path(lines, launch)}&follow=1", wire.LogLines)
+
+    def _get(self, path: str, kind: type[M]) -> M:
+        with _as_errors(self._socket):
+            return _decoded(self._http.get(path), kind)
+
+    def _post(self, path: str, request: msgspec.Struct) -> wire.Accepted:
+        with _as_errors(self._socket):
+            return _decoded(self._http.post(path, content=wire.encode(request), headers=_JSON), wire.Accepted)
+
+    def _follow(self, path: str, kind: type[M]) -> Iterator[M]:
+        with _as_errors(self._socket), self._http.stream("GET", path, timeout=_STREAM_TIMEOUT) as response:
+            if response.is_error:
+                response.read()
+                _decoded(response, kind)
+            for line in response.iter_lines():
+                if line.startswith("data:"):
+                    yield _decode(line[5:].encode(), kind)
+
+
+class LiveClient:
+    """The same road for asyncio: the screens follow several streams at once."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self._http = httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=str(socket)), base_url=_BASE, timeout=_TIMEOUT, trust_env=False
+        )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def status(self, window: float = 60.0) -> wire.Status:
+        return await self._get(f"/v1/status?window={window:g}", wire.Status)
+
+    async def history(self, seconds: float) -> wire.History:
+        return await self._get(f"/v1/history?seconds={seconds:g}", wire.History)
+
+    async def switch(self, request: wire.SwitchRequest) -> wire.Accepted:
+        return await self._post("/v1/switch", request)
+
+    async def stop(self, request: wire.StopRequest) -> wire.Accepted:
+        return await self._post("/v1/stop", request)
+
+    async def restart(self, request: wire.RestartRequest) -> wire.Accepted:
+        return await self._post("/v1/restart", request)
+
+    def follow_status(self, window: float = 60.0) -> AsyncIterator[wire.Status]:
+        return self._follow(f"/v1/stream?window={window:g}", wire.Status)
+
+    def follow_logs(self, lines: int, launch: str | None = None) -> AsyncIterator[wire.LogLines]:
+        return self._follow(f"{_logs_path(lines, launch)}&follow=1", wire.LogLines)
+
+    async def _get(self, path: str, kind: type[M]) -> M:
+        with _as_errors(self._socket):
+            return _decoded(await self._http.get(path), kind)
+
+    async def _post(self, path: str, request: msgspec.Struct) -> wire.Accepted:
+        with _as_errors(self._socket):
+            return _decoded(await self._http.post(path, content=wire.encode(request), headers=_JSON), wire.Accepted)
+
+    async def _follow(self, path: str, kind: type[M]) -> AsyncIterator[M]:
+        async with self._stream(path, kind) as response:
+            async for line in response.aiter_lines():
+                if line.startswith("data:"):
+                    yield _decode(line[5:].encode(), kind)
+
+    @asynccontextmanager
+    async def _stream(self, path: str, kind: type[msgspec.Struct]) -> AsyncIterator[httpx.Response]:
+        with _as_errors(self._socket):
+            async with self._http.stream("GET", path, timeout=_STREAM_TIMEOUT) as response:
+                if response.is_error:
+                    await response.aread()
+                    _decoded(response, kind)
+                yield response
+
+
+_JSON = {"content-type": "application/json"}
+
+
+def _logs_path(lines: int, launch: str | None) -> str:
+    return f"/v1/logs?lines={lines}" + (f"&launch={launch}" if launch else "")
+
+
+def _decoded(response: httpx.Response, kind: type[M]) -> M:
+    """The message, or the error that the daemon sent in its place."""
+    if response.is_error:
+        raise _decode(response.content, wire.ErrorInfo).raised()
+    return _decode(response.content, kind)
+
+
+def _decode(content: bytes, kind: type[M]) -> M:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ArcopsError(
+            f"the daemon's answer cannot be read: {error}",
+            hint="daemon and client may be of different versions: restart arcopsd",
+        ) from error
+
+
+@contextmanager
+def _as_errors(socket: Path) -> Iterator[None]:
+    """Turn what the network says into what a person can use."""
+    try:
+        yield
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise NoDaemonError(
+            f"no daemon answers on {socket}",
+            hint="start one with `arcopsd`, or `systemctl --user start arcops`",
+        ) from error
+    except httpx.TimeoutException as error:
+        raise ArcopsError(
+            "the daemon does not answer in time", hint="see its log; is the machine overloaded?"
+        ) from error
+    except httpx.TransportError as error:
+        raise NoDaemonError("the daemon went away in the middle of an answer", hint="is it being restarted?") from error

@@ -1,0 +1,81 @@
+"""What the supervisor may do to the machine. Each is small, and safe to do again."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from arcops.core.launch import Launch
+from arcops.core.state import Outcome
+
+
+class Target(Enum):
+    """Whom a signal is for."""
+
+    MAIN = "main"
+    EVERYONE = "everyone"
+
+
+@dataclass(frozen=True, slots=True)
+class TakeLocks:
+    """Take the locks of a launch; what is held and not needed is let go."""
+
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseLocks:
+    """Let every lock go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Look afresh at port and card: too costly for every turn of the loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """Write the launch record, then start the launch in its own enclosure."""
+
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    """SIGTERM."""
+
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class KillEveryone:
+    """SIGKILL to everything in the enclosure: the last resort."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Put one short question to the backend, with a deadline in seconds."""
+
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class MarkProven:
+    """Write into the launch record that this backend has served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Remove the launch record and the empty enclosure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Write down what became of an order. `stands`: it stays in force."""
+
+    outcome: Outcome
+    stands: bool
+
+
+Action: TypeAlias = (
+    TakeLocks | ReleaseLocks | Look | Spawn | Terminate | KillEveryone | Ask | MarkProven | Forget | Settle
+)

@@ -1,0 +1,111 @@
+"""May this order be taken now? A refusal touches nothing."""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from arcops.core.decide.moves import Decision, name_of, settle
+from arcops.core.errors import ExitCode
+from arcops.core.launch import Launch
+from arcops.core.phase import Phase
+from arcops.core.state import Goal, Order, Outcome, State
+
+UNDER_WAY = frozenset({Phase.STARTING, Phase.CHECKING, Phase.DRAINING, Phase.STOPPING, Phase.CLEARING})
+"""Phases in which something is being done that a second order would cut across."""
+
+
+class Verb(Enum):
+    """What the operator says."""
+
+    SWITCH = "switch"
+    STOP = "stop"
+    RESTART = "restart"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An order as it comes in, its profile resolved already."""
+
+    verb: Verb
+    launch: Launch | None = None
+    drain: float | None = None
+    replace: bool = False
+    rollback: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why not, in words, with the exit code for the one who asked."""
+
+    reason: str
+    hint: str
+    exit_code: ExitCode
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadySo:
+    """Nothing to do: what was asked for is the case."""
+
+    summary: str
+
+
+def admit(state: State, request: Request, order_id: int, running: str | None) -> Decision | Refusal | AlreadySo:
+    """Judge a request. `running` is the launch id of the backend there is, if any."""
+    if request.verb is Verb.STOP:
+        return _admit_stop(state, request, order_id, running)
+    if state.phase in UNDER_WAY and not request.replace:
+        doing = f"{state.phase.value} ({name_of(state.order)}: {state.reason})"
+        return Refusal(
+            f"another order is under way: {doing}", "wait, or use --replace, or `arcops stop`", ExitCode.BUSY
+        )
+    if request.verb is Verb.RESTART:
+        return _admit_restart(state, request, order_id, running)
+    return _admit_switch(state, request, order_id, running)
+
+
+def _admit_stop(state: State, request: Request, order_id: int, running: str | None) -> Decision | AlreadySo:
+    if state.order.goal is Goal.STOP and state.phase is Phase.STOPPED:
+        return AlreadySo("already stopped")
+    order = Order(order_id, Goal.STOP, drain=request.drain, replaces=running, committed=False, previous=state.order)
+    return accept(state, order)
+
+
+def _admit_restart(state: State, request: Request, order_id: int, running: str | None) -> Decision | Refusal:
+    if state.order.goal is Goal.STOP or request.launch is None:
+        return Refusal("nothing is ordered to run", "use `arcops switch PROFILE`", ExitCode.NOT_RUNNING)
+    return _switch_to(state, request.launch, request, order_id, running)
+
+
+def _admit_switch(state: State, request: Request, order_id: int, running: str | None) -> Decision | Refusal | AlreadySo:
+    launch = request.launch
+    if launch is None:
+        return Refusal("a switch needs a profile", "see `arcops profile list`", ExitCode.USAGE)
+    if state.phase is Phase.SERVING and state.order.launch == launch and running is not None:
+        return AlreadySo(f"{launch.profile} serves already")
+    return _switch_to(state, launch, request, order_id, running)
+
+
+def _switch_to(state: State, launch: Launch, request: Request, order_id: int, running: str | None) -> Decision:
+    standing = state.order if state.order.committed else state.order.previous
+    serves = state.phase in (Phase.SERVING, Phase.SUSPECT) or not state.order.committed
+    order = Order(
+        id=order_id,
+        goal=Goal.RUN,
+        profile=launch.profile,
+        launch=launch,
+        drain=request.drain,
+        replaces=running,
+        committed=False,
+        previous=standing,
+        returns=request.rollback and serves,
+    )
+    return accept(state, order)
+
+
+def accept(state: State, order: Order) -> Decision:
+    """The order is in force from here on. What it overtakes is told so; a latched failure is forgiven."""
+    overtaken = state.order
+    state = replace(state, order=order, failure=None, failures=(), retry_at=None)
+    if overtaken.committed or state.outcome_of(overtaken.id) is not None:
+        return Decision(state)
+    outcome = Outcome(overtaken.id, ExitCode.FAILED, f"overtaken by the order to run {name_of(order)}", superseded=True)
+    return settle(state, outcome, stands=False)

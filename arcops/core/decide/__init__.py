@@ -1,0 +1,46 @@
+"""The judgement: from what was asked and what is true to what to do next, with the reason in words.
+
+`decide` is called after every look at the world. It is level-triggered: it never relies on having seen an event, so
+that a supervisor that starts in the middle of anything reaches the same end.
+"""
+
+from typing import assert_never
+
+from arcops.core.decide import falling, rising, standing
+from arcops.core.decide.moves import Decision
+from arcops.core.phase import Phase
+from arcops.core.state import State
+from arcops.core.world import World
+
+__all__ = ["Decision", "decide"]
+
+
+def decide(state: State, world: World) -> Decision:  # noqa: C901 - one branch a phase is the whole point
+    """One step: the next state and the actions that lead there."""
+    match state.phase:
+        case Phase.STOPPED:
+            return rising.stopped(state, world)
+        case Phase.BLOCKED:
+            return rising.blocked(state, world)
+        case Phase.STARTING:
+            return rising.starting(state, world)
+        case Phase.CHECKING:
+            return rising.checking(state, world)
+        case Phase.BACKOFF:
+            return rising.backoff(state, world)
+        case Phase.FAILED | Phase.WEDGED:
+            return rising.latched(state, world)
+        case Phase.SERVING:
+            return standing.serving(state, world)
+        case Phase.SUSPECT:
+            return standing.suspect(state, world)
+        case Phase.DRAINING:
+            return falling.draining(state, world)
+        case Phase.STOPPING:
+            return falling.stopping(state, world)
+        case Phase.CLEARING:
+            return falling.clearing(state, world)
+        case Phase.STUCK:
+            return falling.stuck(state, world)
+        case _:
+            assert_never(state.phase)

@@ -1,0 +1,118 @@
+"""The few moves that every phase is made of."""
+
+from dataclasses import dataclass, replace
+
+from arcops.core.action import Action, Settle
+from arcops.core.errors import ExitCode
+from arcops.core.phase import Phase, check_move
+from arcops.core.quantity import Known, Reading, T
+from arcops.core.state import Goal, Order, Outcome, State, Stopping
+from arcops.core.world import Backend, Ending, World
+
+SETTLED_KEPT = 16
+"""Outcomes that are remembered for those who wait for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The next state, and what to do on the way there, in order."""
+
+    state: State
+    actions: tuple[Action, ...] = ()
+
+    def then(self, *actions: Action) -> "Decision":
+        return Decision(self.state, (*self.actions, *actions))
+
+
+def stay(state: State, *actions: Action, reason: str | None = None) -> Decision:
+    """No move; the reason may become more exact."""
+    return Decision(state if reason is None else replace(state, reason=reason), actions)
+
+
+def move(state: State, world: World, phase: Phase, reason: str, *actions: Action) -> Decision:
+    """A legal move, with fresh clocks for the new phase."""
+    check_move(state.phase, phase)
+    moved = replace(
+        state,
+        phase=phase,
+        since=world.now,
+        reason=reason,
+        progress_at=world.now,
+        activity=None,
+        asked_at=None,
+        stopping=None,
+    )
+    return Decision(moved, actions)
+
+
+def take_down(state: State, world: World, reason: str, failure: Ending | None = None) -> Decision:
+    """Begin to stop the backend; `failure` says that nobody asked for it."""
+    decision = move(state, world, Phase.STOPPING, reason)
+    stopping = Stopping(began=world.now)
+    return Decision(replace(decision.state, stopping=stopping, failure=failure or state.failure), decision.actions)
+
+
+def settle(state: State, outcome: Outcome, *, stands: bool) -> Decision:
+    """Remember an outcome for those who wait, and have it written down."""
+    kept = (*state.settled, outcome)[-SETTLED_KEPT:]
+    return Decision(replace(state, settled=kept), (Settle(outcome, stands=stands),))
+
+
+def unwanted(order: Order, backend: Backend) -> str | None:
+    """Why this backend has to go, or None if it is what the order asks for."""
+    if order.goal is Goal.STOP:
+        return "ordered to stop"
+    if backend.launch_id == order.replaces or backend.launch.profile != order.profile:
+        verb = "restart" if backend.launch.profile == order.profile else "switch to"
+        return f"ordered to {verb} {order.profile}"
+    return None
+
+
+def ended(backend: Backend) -> bool:
+    """The main process has ended."""
+    return backend.exit_code is not None or (backend.main is not None and not backend.main_alive)
+
+
+def patience(order: Order, backend: Backend) -> float:
+    """Seconds that open requests are given before SIGTERM; vLLM's own --shutdown-timeout is the rest of the drain."""
+    limits = backend.launch.limits
+    return max(0.0, (limits.drain if order.drain is None else order.drain) - limits.shutdown_timeout)
+
+
+def ending_of(world: World, backend: Backend) -> Ending:
+    """The diagnosis of an ended backend; a plain one where the log could not be read."""
+    if world.ending is not None and world.ending.launch_id == backend.launch_id:
+        return world.ending
+    return own_ending(backend, "engine_died", "the backend ended, and its log could not be read", "see `arcops logs`")
+
+
+def own_ending(backend: Backend, cause: str, summary: str, hint: str, *, deterministic: bool = False) -> Ending:
+    """An ending that the supervisor itself has judged."""
+    return Ending(backend.launch_id, cause, summary, hint, deterministic)
+
+
+def fresh(reading: Reading[T], after: float) -> T | None:
+    """The value if it was read at or after `after`, else None: old news proves nothing."""
+    return reading.value if isinstance(reading, Known) and reading.at >= after else None
+
+
+def failed_outcome(order: Order, ending: Ending, returned_to: str | None) -> Outcome:
+    """What the one who ordered a switch is told when it failed."""
+    hint = ending.hint
+    if ending.points_at_draft and order.profile != "target-only":
+        hint = (
+            f"{hint}; `arcops switch target-only` runs without the draft" if hint else "try `arcops switch target-only`"
+        )
+    return Outcome(
+        order_id=order.id,
+        exit_code=ExitCode.BACKEND_FAILED,
+        summary=f"{order.profile}: {ending.summary}",
+        hint=hint,
+        evidence=ending.evidence,
+        returned_to=returned_to,
+    )
+
+
+def name_of(order: Order) -> str:
+    """What an order leads to, in one word: a profile, or `stopped`."""
+    return order.profile or "stopped"

@@ -1,0 +1,95 @@
+"""What the supervisor remembers between two looks: the order in force, the phase, and the clocks of the phase."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from arcops.core.errors import ExitCode
+from arcops.core.launch import Launch
+from arcops.core.phase import Phase
+from arcops.core.world import Activity, Ending
+
+
+class Goal(Enum):
+    """What an order wants in the end."""
+
+    RUN = "run"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the operator asked for last.
+
+    A switch is an order that is not yet committed: it becomes what the machine is for only when its backend serves;
+    if it fails, `previous` is in force again (when `returns`).
+    """
+
+    id: int
+    goal: Goal
+    profile: str | None = None
+    launch: Launch | None = None
+    """Resolved from the profile; None for STOP, or where the profile cannot be resolved."""
+    problem: str = ""
+    """Why there is no launch."""
+    drain: float | None = None
+    """Seconds that open requests are given; None for the running profile's own limit."""
+    replaces: str | None = None
+    """Launch id of the backend that was running when the order came: it has to go, whatever its profile."""
+    committed: bool = True
+    previous: "Order | None" = None
+    returns: bool = False
+
+
+NOTHING_ORDERED = Order(id=0, goal=Goal.STOP)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an order."""
+
+    order_id: int
+    exit_code: ExitCode
+    summary: str
+    hint: str = ""
+    evidence: str = ""
+    superseded: bool = False
+    returned_to: str | None = None
+    """The profile (or `stopped`) that is in force again after a switch that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """How far a stop has got. Times in seconds, monotonic; None where it has not happened."""
+
+    began: float
+    last_term: float | None = None
+    everyone: bool = False
+    """The last SIGTERM went to every process, not to the main one alone."""
+    killed_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The supervisor's memory. Everything in it can be found again from the order, the launch record and a look."""
+
+    phase: Phase = Phase.STOPPED
+    since: float = 0.0
+    reason: str = "nothing was ordered yet"
+    order: Order = NOTHING_ORDERED
+    failure: Ending | None = None
+    """Why the backend is being taken down, or was."""
+    failures: tuple[float, ...] = ()
+    """When the ordered launch failed, within the last hour."""
+    retry_at: float | None = None
+    activity: Activity | None = None
+    progress_at: float = 0.0
+    """When a sign of life last changed."""
+    stopping: Stopping | None = None
+    asked_at: float | None = None
+    """When the probe was sent."""
+    settled: tuple[Outcome, ...] = field(default=())
+    """The last few outcomes, newest last."""
+
+    def outcome_of(self, order_id: int) -> Outcome | None:
+        """What became of an order, if it is settled and not too long ago."""
+        return next((outcome for outcome in reversed(self.settled) if outcome.order_id == order_id), None)

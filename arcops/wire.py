@@ -1,0 +1,226 @@
+"""The messages between the daemon and its clients: versioned, frozen, JSON.
+
+Times are seconds since the epoch, so that a client on another clock can read them; durations are seconds. A value that
+the daemon does not know is null, with a reason beside it where there is one to give.
+"""
+
+from typing import Final
+
+import msgspec
+
+from arcops.core.errors import ArcopsError, ExitCode
+from arcops.core.rates import Rates
+
+SCHEMA: Final = 1
+"""Raised when a message changes in a way that an older client would misread. New optional fields do not raise it."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """What all messages have in common."""
+
+    schema: int = SCHEMA
+
+
+class DaemonInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The supervisor itself."""
+
+    pid: int
+    version: str
+    started_at: float
+
+
+class OrderInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The order in force."""
+
+    id: int
+    goal: str
+    """`run` or `stop`."""
+    profile: str | None
+    committed: bool
+    """False while a switch or stop is under way."""
+    previous: str | None = None
+    """The profile that a failing switch returns to."""
+
+
+class BackendInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The backend that exists, whatever its phase."""
+
+    launch_id: str
+    profile: str
+    served_name: str
+    url: str
+    pid: int | None
+    processes: int
+    spawned_at: float
+    ready_at: float | None
+    enclosure: str
+    log_path: str
+    speculates: bool
+    adopted: bool
+    """An earlier supervisor had launched it."""
+
+
+class StartInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a start has got. Read from prose in a log: to be shown, never to be decided on."""
+
+    stage: str
+    fraction: float | None
+    """Of the stage, 0..1."""
+    detail: str
+    elapsed: float
+    usual: float | None
+    """Seconds that this profile's last starts took (median)."""
+
+
+class FailureInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the last backend failed."""
+
+    cause: str
+    summary: str
+    hint: str
+    evidence: str
+
+
+class OutcomeInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an order."""
+
+    order_id: int
+    exit_code: int
+    summary: str
+    hint: str
+    evidence: str
+    superseded: bool
+    returned_to: str | None
+
+
+class Status(Message, frozen=True, kw_only=True):
+    """Everything about the instance, now."""
+
+    instance: str
+    at: float
+    daemon: DaemonInfo
+    phase: str
+    phase_code: int
+    since: float
+    reason: str
+    order: OrderInfo
+    backend: BackendInfo | None
+    start: StartInfo | None
+    locks: tuple[str, ...]
+    """Paths that this supervisor or its backend holds locked."""
+    failure: FailureInfo | None
+    retry_at: float | None
+    settled: tuple[OutcomeInfo, ...]
+    rates: Rates
+    """Over the window that was asked for."""
+    rates_age: float | None
+    """Seconds since the newest scrape; null without any."""
+    window: float
+    lingering: bool | None
+    """Whether the user's services survive a logout and start at boot; null where that cannot be read."""
+    trouble: tuple[str, ...] = ()
+    """What the daemon cannot do right now (a disk that is full, a log that cannot be read), in words."""
+
+
+class SwitchRequest(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Run this profile instead of what runs now."""
+
+    profile: str
+    drain: float | None = None
+    """Seconds that open requests are given; null for the running profile's own limit, 0 for now."""
+    replace: bool = False
+    """Overtake an order that is under way."""
+    rollback: bool = True
+    """Return to the previous profile if this one fails."""
+    dry_run: bool = False
+
+
+class StopRequest(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Stop the backend, and run none until told otherwise."""
+
+    drain: float | None = None
+
+
+class RestartRequest(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Run the ordered profile anew, as its file says now; forgives a latched failure."""
+
+    drain: float | None = None
+    replace: bool = False
+
+
+class Accepted(Message, frozen=True, kw_only=True):
+    """The order was taken (or there is nothing to do: then `done` says so)."""
+
+    order_id: int | None
+    done: str | None = None
+    plan: tuple[str, ...] = ()
+    """What will happen, a sentence each; all there is in a dry run."""
+
+
+class ErrorInfo(Message, frozen=True, kw_only=True):
+    """What went wrong, and what the client's exit code should be."""
+
+    message: str
+    hint: str = ""
+    exit_code: int = int(ExitCode.FAILED)
+
+    def raised(self) -> ArcopsError:
+        """The error as the client raises it."""
+        known = self.exit_code in ExitCode.__members__.values()
+        code = ExitCode(self.exit_code) if known else ExitCode.FAILED
+        return ArcopsError(self.message, hint=self.hint, exit_code=code)
+
+
+class Event(Message, frozen=True, kw_only=True):
+    """One entry of the history."""
+
+    id: int
+    at: float
+    kind: str
+    phase: str
+    profile: str | None
+    launch_id: str | None
+    reason: str
+
+
+class Events(Message, frozen=True, kw_only=True):
+    """A page of the history, oldest first."""
+
+    events: tuple[Event, ...]
+
+
+class HistoryPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One second of the past, for plots. Null is unknown."""
+
+    at: float
+    running: float | None
+    waiting: float | None
+    kv_usage: float | None
+    prefill: float | None
+    decode: float | None
+
+
+class History(Message, frozen=True, kw_only=True):
+    """The last minutes, oldest first."""
+
+    points: tuple[HistoryPoint, ...]
+
+
+class LogLines(Message, frozen=True, kw_only=True):
+    """Lines of one launch's log, oldest first. Untrusted text: never markup."""
+
+    launch_id: str | None
+    lines: tuple[str, ...]
+
+
+class Pong(Message, frozen=True, kw_only=True):
+    """Somebody is there."""
+
+    instance: str
+    version: str
+    pid: int
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """A message as JSON."""
+    return msgspec.json.encode(message)
