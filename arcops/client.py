@@ -4,7 +4,7 @@
 where nobody answers, else with the code that the daemon gave.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -144,7 +144,7 @@ class LiveClient:
                     yield _decode(line[5:].encode(), kind)
 
     @asynccontextmanager
-    async def _stream(self, path: str, kind: type[msgspec.Struct]) -> AsyncIterator[httpx.Response]:
+    async def _stream(self, path: str, kind: type[msgspec.Struct]) -> AsyncGenerator[httpx.Response]:
         with _as_errors(self._socket):
             async with self._http.stream("GET", path, timeout=_STREAM_TIMEOUT) as response:
                 if response.is_error:
@@ -178,7 +178,7 @@ def _decode(content: bytes, kind: type[M]) -> M:
 
 
 @contextmanager
-def _as_errors(socket: Path) -> Iterator[None]:
+def _as_errors(socket: Path) -> Generator[None]:
     """Turn what the network says into what a person can use."""
     try:
         yield
