@@ -7,7 +7,7 @@ from arcops.core.decide.moves import Decision, name_of, settle
 from arcops.core.errors import ExitCode
 from arcops.core.launch import Launch
 from arcops.core.phase import Phase
-from arcops.core.state import Goal, Order, Outcome, State
+from arcops.core.state import NOTHING_ORDERED, Goal, Order, Outcome, State
 
 UNDER_WAY = frozenset({Phase.STARTING, Phase.CHECKING, Phase.DRAINING, Phase.STOPPING, Phase.CLEARING})
 """Phases in which something is being done that a second order would cut across."""
@@ -52,7 +52,7 @@ def admit(state: State, request: Request, order_id: int, running: str | None) ->
     """Judge a request. `running` is the launch id of the backend there is, if any."""
     if request.verb is Verb.STOP:
         return _admit_stop(state, request, order_id, running)
-    if state.phase in UNDER_WAY and not request.replace:
+    if (state.phase in UNDER_WAY or not state.order.committed) and not request.replace:
         doing = f"{state.phase.value} ({name_of(state.order)}: {state.reason})"
         return Refusal(
             f"another order is under way: {doing}", "wait, or use --replace, or `arcops stop`", ExitCode.BUSY
@@ -63,9 +63,9 @@ def admit(state: State, request: Request, order_id: int, running: str | None) ->
 
 
 def _admit_stop(state: State, request: Request, order_id: int, running: str | None) -> Decision | AlreadySo:
-    if state.order.goal is Goal.STOP and state.phase is Phase.STOPPED:
+    if state.order.goal is Goal.STOP and state.phase is Phase.STOPPED and running is None:
         return AlreadySo("already stopped")
-    order = Order(order_id, Goal.STOP, drain=request.drain, replaces=running, committed=False, previous=state.order)
+    order = Order(order_id, Goal.STOP, drain=request.drain, replaces=running, committed=False)
     return accept(state, order)
 
 
@@ -79,14 +79,12 @@ def _admit_switch(state: State, request: Request, order_id: int, running: str | 
     launch = request.launch
     if launch is None:
         return Refusal("a switch needs a profile", "see `arcops profile list`", ExitCode.USAGE)
-    if state.phase is Phase.SERVING and state.order.launch == launch and running is not None:
+    if state.phase is Phase.SERVING and state.order.committed and state.order.launch == launch and running is not None:
         return AlreadySo(f"{launch.profile} serves already")
     return _switch_to(state, launch, request, order_id, running)
 
 
 def _switch_to(state: State, launch: Launch, request: Request, order_id: int, running: str | None) -> Decision:
-    standing = state.order if state.order.committed else state.order.previous
-    serves = state.phase in (Phase.SERVING, Phase.SUSPECT) or not state.order.committed
     order = Order(
         id=order_id,
         goal=Goal.RUN,
@@ -95,17 +93,42 @@ def _switch_to(state: State, launch: Launch, request: Request, order_id: int, ru
         drain=request.drain,
         replaces=running,
         committed=False,
-        previous=standing,
-        returns=request.rollback and serves,
+        previous=_standing(state.order),
+        returns=request.rollback and _worth_returning_to(state),
     )
     return accept(state, order)
 
 
+def _standing(order: Order) -> Order:
+    """What is in force again if a new order comes to nothing: the last one that stood. A stop stands at once."""
+    if order.committed or order.goal is Goal.STOP:
+        return replace(order, committed=True, previous=None, returns=False)
+    return order.previous or NOTHING_ORDERED
+
+
+def _worth_returning_to(state: State) -> bool:
+    """Would the standing order be launched again? Not one that was to stop, or is latched, or is bound to fail."""
+    if state.order.goal is Goal.STOP:
+        return False
+    if not state.order.committed:
+        return state.order.returns
+    bound_to_fail = state.failure is not None and state.failure.deterministic
+    return state.phase not in (Phase.FAILED, Phase.WEDGED) and not bound_to_fail
+
+
 def accept(state: State, order: Order) -> Decision:
-    """The order is in force from here on. What it overtakes is told so; a latched failure is forgiven."""
+    """The order is in force from here on, and what it overtakes is told so.
+
+    A failure that is being cleaned up belongs to the order before, and is not held against this one. Where the standing
+    order is latched or waits for its next attempt it stays on record, for an order that is refused changes nothing.
+    """
     overtaken = state.order
-    state = replace(state, order=order, failure=None, failures=(), retry_at=None)
+    kept = state.failure if state.phase in (Phase.FAILED, Phase.WEDGED, Phase.BACKOFF) else None
+    stopping = None if state.phase is Phase.STUCK else state.stopping
+    state = replace(state, order=order, failure=kept, stopping=stopping)
     if overtaken.committed or state.outcome_of(overtaken.id) is not None:
         return Decision(state)
-    outcome = Outcome(overtaken.id, ExitCode.FAILED, f"overtaken by the order to run {name_of(order)}", superseded=True)
-    return settle(state, outcome, stands=False)
+    new = "stop" if order.goal is Goal.STOP else f"run {name_of(order)}"
+    outcome = Outcome(overtaken.id, ExitCode.FAILED, f"overtaken by the order to {new}", superseded=True)
+    # A stop that is overtaken is what the new order falls back to, so it has to be found again after a crash.
+    return settle(state, outcome, stands=overtaken.goal is Goal.STOP)

@@ -1,6 +1,18 @@
-"""A launch: everything that is needed to start one backend and to judge it, resolved from a profile."""
+"""A launch: everything that is needed to start one backend and to judge it, resolved from a profile.
 
-from dataclasses import dataclass, field
+The profile's models are imported for the type checker only: who reads a launch need not load pydantic.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, assert_never
+
+from arcops.core import speculation
+
+if TYPE_CHECKING:
+    from arcops.core.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +81,160 @@ class Launch:
     limits: Limits = field(default_factory=Limits)
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     checks: Checks = field(default_factory=Checks)
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """What a profile leaves to the machine, found by config/: absolute paths and the cards that were picked."""
+
+    vllm: str
+    model: str
+    draft: str | None
+    """The draft's checkpoint, where the speculative method has one."""
+    setup: str | None
+    cards: tuple[str, ...]
+    locks: tuple[str, ...]
+    tokenizer: str | None = None
+    api_key_file: str | None = None
+
+
+QUIET_PATHS = "/health,/metrics"
+"""What the supervisor asks all the time: vLLM shall not log it."""
+
+
+def launch_of(name: str, profile: "Profile", bindings: Bindings) -> Launch:
+    """The launch that `profile`, called `name`, means on this machine. The profile is one without faults."""
+    limits = _limits(profile)
+    return Launch(
+        profile=name,
+        argv=tuple(_argv(profile, bindings, limits)),
+        environment=tuple(sorted(profile.runtime.env.items())),
+        setup=bindings.setup,
+        host=profile.server.host,
+        port=profile.server.port,
+        served_name=profile.served_name,
+        api_key_file=bindings.api_key_file,
+        locks=bindings.locks,
+        cards=bindings.cards,
+        allow_holders=profile.device.allow_holders,
+        speculates=speculation.config_of(profile.speculation, bindings.draft) is not None,
+        limits=limits,
+        restart=RestartPolicy(
+            first_delay=profile.restart.first_delay,
+            factor=profile.restart.factor,
+            longest_delay=profile.restart.longest_delay,
+            per_hour=profile.restart.per_hour,
+        ),
+        checks=Checks(first_answer=profile.checks.first_answer),
+    )
+
+
+def _limits(profile: "Profile") -> Limits:
+    limits = profile.limits
+    shutdown = limits.shutdown_timeout
+    if shutdown is None:
+        shutdown = min(Limits().shutdown_timeout, limits.drain)
+    return Limits(
+        start_stall=limits.start_stall,
+        drain=limits.drain,
+        shutdown_timeout=float(int(shutdown)),
+        stop_grace=limits.stop_grace,
+        clear=limits.clear,
+        stall_after=limits.stall_after,
+        probe=limits.probe,
+    )
+
+
+def _argv(profile: "Profile", bindings: Bindings, limits: Limits) -> Iterator[str]:
+    """The command line, in an order that depends on nothing but the keys that are set."""
+    yield from (bindings.vllm, "serve", bindings.model)
+    yield from ("--host", profile.server.host, "--port", str(profile.server.port))
+    yield from ("--served-model-name", profile.served_name)
+    yield from _plain_flags(profile, bindings)
+    if profile.parsers.tool_call is not None:
+        yield "--enable-auto-tool-choice"
+    yield from _json_flag("--compilation-config", _compilation(profile))
+    if profile.tensor_parallel_size > 1:
+        yield from ("--tensor-parallel-size", str(profile.tensor_parallel_size))
+    yield from _json_flag("--speculative-config", speculation.config_of(profile.speculation, bindings.draft))
+    yield from ("--shutdown-timeout", str(int(limits.shutdown_timeout)))
+    yield from ("--disable-access-log-for-endpoints", QUIET_PATHS)
+    yield from profile.extra_args
+
+
+def _plain_flags(profile: "Profile", bindings: Bindings) -> Iterator[str]:
+    # Here and not above: the package loads pydantic, and whoever has a profile has it already.
+    from arcops.core.profile.flags import SERVER_FLAGS, Form
+
+    for flag in SERVER_FLAGS:
+        section, _, key = flag.key.partition(".")
+        value: object = getattr(getattr(profile, section), key)
+        if flag.key == "model.tokenizer":
+            value = bindings.tokenizer
+        if value is None:
+            continue
+        match flag.form:
+            case Form.VALUE:
+                yield from (flag.name, str(value))
+            case Form.EITHER:
+                yield flag.name if value else flag.name.replace("--", "--no-", 1)
+            case _:
+                assert_never(flag.form)
+
+
+def _compilation(profile: "Profile") -> dict[str, speculation.Json] | None:
+    """vLLM's CompilationConfig, as far as the profile speaks of it."""
+    config: dict[str, speculation.Json] = {}
+    if profile.compilation.cudagraph_mode is not None:
+        config["cudagraph_mode"] = profile.compilation.cudagraph_mode
+    if profile.compilation.capture_sizes is not None:
+        config["cudagraph_capture_sizes"] = profile.compilation.capture_sizes
+    return config or None
+
+
+def _json_flag(name: str, value: dict[str, speculation.Json] | None) -> tuple[str, ...]:
+    return () if value is None else (name, json.dumps(value, separators=(",", ":")))
+
+
+_SERVICE_VARIABLES = frozenset(
+    {"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "INVOCATION_ID", "JOURNAL_STREAM", "MANAGERPID", "MAINPID"}
+)
+_SERVICE_PREFIXES = ("LISTEN_", "SYSTEMD_", "WATCHDOG_")
+_PYTHON_VARIABLES = frozenset({"VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "PYTHONPATH", "PYTHONHOME"})
+
+
+def environment_of(base: Mapping[str, str], setup_env: Mapping[str, str], launch: Launch) -> dict[str, str]:
+    """The backend's environment: `base` (the supervisor's), over it what the setup script set, over it the profile's.
+
+    What systemd told the supervisor is for the supervisor alone, and its Python is not the runtime's: both are left out
+    of `base`. `setup_env` holds what the script added or changed; it may set Python's variables, systemd's never.
+    The API key is not here: whoever starts the backend reads it from `launch.api_key_file`.
+    """
+    own_bin = f"{base['VIRTUAL_ENV'].rstrip('/')}/bin" if base.get("VIRTUAL_ENV") else None
+    environment = {name: value for name, value in base.items() if name not in _PYTHON_VARIABLES}
+    if own_bin is not None and "PATH" in environment:
+        environment["PATH"] = ":".join(part for part in environment["PATH"].split(":") if part.rstrip("/") != own_bin)
+    environment.update(setup_env)
+    environment = {name: value for name, value in environment.items() if not _is_the_services(name)}
+    environment.update(launch.environment)
+    return environment
+
+
+def _is_the_services(name: str) -> bool:
+    return name in _SERVICE_VARIABLES or name.startswith(_SERVICE_PREFIXES)
+
+
+HIDDEN = "(hidden)"
+
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|PASSPHRASE)S?(?=_|$)", re.IGNORECASE)
+_URL_SECRET = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+
+
+def hidden(name: str, value: str) -> str:
+    """`value` as it may be shown: hidden if the variable's name looks like a secret's, without a URL's credentials."""
+    return HIDDEN if _SECRET_NAME.search(name) else _URL_SECRET.sub(HIDDEN, value)
+
+
+def redact(launch: Launch) -> Launch:
+    """`launch` as it may be shown."""
+    return replace(launch, environment=tuple((name, hidden(name, value)) for name, value in launch.environment))

@@ -3,17 +3,20 @@
 from arcops.core.world import Activity
 
 CPU_NOTICEABLE = 0.5
-"""Processor seconds between two looks at progress that count while a model loads (compiling, loading weights)."""
+"""Processor seconds since the last progress that count while a model loads (compiling, loading weights)."""
+CPU_SHARE = 0.05
+"""Share of one core, averaged since the last progress, that they must come to: waiting costs a little too."""
 
 
-def starting_progress(old: Activity | None, new: Activity) -> bool:
-    """Progress of a start: the log grows, or the processes work. Graph capture and compilation are long and silent."""
-    return (
-        old is None
-        or new.log_bytes != old.log_bytes
-        or new.cpu_seconds - old.cpu_seconds >= CPU_NOTICEABLE
-        or new.cpu_seconds < old.cpu_seconds
-    )
+def starting_progress(old: Activity | None, new: Activity, seconds: float) -> bool:
+    """Progress of a start, `seconds` after the last: the log grows, or the processes work.
+
+    Graph capture and compilation are long and silent in the log, so processor time counts; but a start that hangs in
+    the driver goes on polling, and must not live on the crumbs.
+    """
+    if old is None or new.log_bytes != old.log_bytes or new.cpu_seconds < old.cpu_seconds:
+        return True
+    return new.cpu_seconds - old.cpu_seconds >= max(CPU_NOTICEABLE, CPU_SHARE * seconds)
 
 
 def serving_progress(old: Activity | None, new: Activity) -> bool:

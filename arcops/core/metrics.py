@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
-from math import ceil, floor, inf, isnan, nan
+from math import ceil, inf, isnan, nan
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -20,6 +20,8 @@ MAX_CHARS = 8 * 1024 * 1024
 """More text than this is cut: vLLM's own is a hundred times smaller."""
 MAX_POSITIONS = 64
 """Draft positions beyond this are not believed: a label may claim any number."""
+_LARGEST = 1e18
+"""No count, size or time of vLLM's is larger; what is would only overflow in sums and products."""
 _BLOCKS_TO_TELL = 32
 """More than the blocks of recurrent state that any model here holds for one request."""
 
@@ -54,6 +56,9 @@ class Sample:
     kv_growth_tokens: float | None = None
     """Tokens by which running requests grow while the usage goes from 0 to 1; see `_growth`."""
     kv_block_tokens: float | None = None
+    """Tokens of one block of the KV cache."""
+    kv_state_tokens: float | None = None
+    """What each running request of a hybrid model holds beside its tokens, in the measure of `kv_growth_tokens`."""
     prompt_tokens: float | None = None
     """Prompt tokens of requests whose prefill is complete, those found in the prefix cache included."""
     prompt_tokens_cached: float | None = None
@@ -199,7 +204,7 @@ class _Lines:
             return False
         body = line[start + 1 : end - 1]
         value = float(match[1])
-        if value == inf:
+        if abs(value) > _LARGEST:
             return False
         match kind:
             case "number":
@@ -282,8 +287,9 @@ def _sample(lines: _Lines) -> Sample:
         kv_usage=sum(usage) / len(usage) if usage else None,
         kv_usage_max=max(usage, default=None),
         kv_capacity_tokens=_total([_capacity(labels) for labels in configs]),
-        kv_growth_tokens=_total([_growth(labels) for labels in configs]),
+        kv_growth_tokens=_total([_growth(labels)[0] for labels in configs]),
         kv_block_tokens=_label(configs[0], "block_size") if configs else None,
+        kv_state_tokens=_growth(configs[0])[1] if configs else None,
         prompt_tokens=number("vllm:prompt_tokens_total"),
         prompt_tokens_cached=number("vllm:prompt_tokens_cached_total"),
         generation_tokens=number("vllm:generation_tokens_total"),
@@ -342,12 +348,12 @@ def _positions(lines: _Lines) -> tuple[float, ...] | None:
 
 
 def _label(labels: Mapping[str, str], name: str) -> float | None:
-    """A positive, finite number out of a label; vLLM writes `None` for what it does not know."""
+    """A positive number of sane size out of a label; vLLM writes `None` for what it does not know."""
     try:
         value = float(labels[name])
     except (KeyError, ValueError):
         return None
-    return value if 0 < value < inf else None
+    return value if 1 / _LARGEST < value < _LARGEST else None
 
 
 def _total(parts: Iterable[float | None]) -> float | None:
@@ -369,8 +375,10 @@ def _capacity(labels: Mapping[str, str]) -> float | None:
     return said or (blocks * size if blocks and size else None)
 
 
-def _growth(labels: Mapping[str, str]) -> float | None:
-    """Tokens that one engine's pool takes by growth alone: what a usage of 1 stands for when a usage *rises*.
+def _growth(labels: Mapping[str, str]) -> tuple[float | None, float | None]:
+    """Tokens that one engine's pool takes by growth alone, and what a request holds beside them, in the same measure.
+
+    The first is what a usage of 1 stands for when a usage *rises*; the second may hold a block that is not used.
 
     vLLM's `kv_cache_size_tokens` is the number of requests of full context that fit, times that context. A hybrid
     model's request also holds blocks of recurrent state, a fixed number however long it is. They count in that
@@ -382,7 +390,10 @@ def _growth(labels: Mapping[str, str]) -> float | None:
     capacity, requests = _capacity(labels), _label(labels, "kv_cache_max_concurrency")
     blocks, size = _label(labels, "num_gpu_blocks"), _label(labels, "block_size")
     if not (capacity and requests and blocks and size):
-        return capacity
+        return capacity, None
     per_group = ceil(capacity / requests / size)
-    groups = floor(blocks / requests) // per_group
-    return blocks * size / groups if groups and per_group >= _BLOCKS_TO_TELL else capacity
+    per_request = round(blocks / requests)
+    groups = per_request // per_group
+    if not groups or per_group < _BLOCKS_TO_TELL:
+        return capacity, None
+    return blocks * size / groups, (per_request - groups * per_group) * size / groups

@@ -331,11 +331,13 @@ def _prefilling(samples: Sequence[Timed], window: float) -> Prefilling | None:
     if decoded and (growth is None or excess[-1] - excess[start] <= slack):
         return None
     rise, seconds = _usage(now) - _usage(base), now.at - base.at
+    begun = max(0.0, (newest.running or 0.0) - (base.sample.running or 0.0))
+    state = begun * (newest.kv_state_tokens or 0.0)
     speed = _edge_slope(edges, now.at, window)
     return Prefilling(
         since=base.at,
         rate=None if speed is None or growth is None else max(0.0, speed * growth - decoded / seconds),
-        tokens_done=None if growth is None else max(0.0, rise * growth - decoded),
+        tokens_done=None if growth is None else max(0.0, rise * growth - decoded - state),
         kv_slope=rise / seconds,
     )
 

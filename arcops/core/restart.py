@@ -40,6 +40,14 @@ def judge(policy: RestartPolicy, ending: Ending, failures: tuple[float, ...], no
     count = len(recent(failures, now))
     if count > policy.per_hour:
         return Latch(f"{ending.summary}; {count} failures within an hour, the limit is {policy.per_hour}")
-    longest = min(policy.longest_delay, policy.first_delay * policy.factor ** max(0, count - 1))
-    delay = longest * (1 - dice / 4)
+    delay = _undiminished(policy, count) * (1 - dice / 4)
     return Retry(at=now + delay, reason=f"{ending.summary}; attempt {count + 1} in {delay:.0f} s")
+
+
+def _undiminished(policy: RestartPolicy, count: int) -> float:
+    """Seconds before the attempt that follows `count` failures, without the jitter."""
+    try:
+        grown = policy.first_delay * policy.factor ** max(0, count - 1)
+    except OverflowError:
+        return policy.longest_delay
+    return min(policy.longest_delay, grown)

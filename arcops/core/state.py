@@ -79,14 +79,16 @@ class State:
     failure: Ending | None = None
     """Why the backend is being taken down, or was."""
     failures: tuple[float, ...] = ()
-    """When the ordered launch failed, within the last hour."""
+    """When the standing (committed) order's backend failed, within the last hour."""
     retry_at: float | None = None
+    """In `backoff`: when it is tried again."""
     activity: Activity | None = None
     progress_at: float = 0.0
     """When a sign of life last changed."""
     stopping: Stopping | None = None
+    """In `stopping`, and in `stuck` until a new order asks for another try."""
     asked_at: float | None = None
-    """When the probe was sent."""
+    """When the probe was sent; in `starting`, when HTTP answered first."""
     settled: tuple[Outcome, ...] = field(default=())
     """The last few outcomes, newest last."""
 

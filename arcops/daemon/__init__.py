@@ -1,0 +1,1 @@
+"""The single writer: observe, decide, act; and the control API beside it."""

@@ -6,7 +6,7 @@ that a supervisor that starts in the middle of anything reaches the same end.
 
 from typing import assert_never
 
-from arcops.core.decide import falling, rising, standing
+from arcops.core.decide import falling, resting, rising, standing
 from arcops.core.decide.moves import Decision
 from arcops.core.phase import Phase
 from arcops.core.state import State
@@ -19,17 +19,17 @@ def decide(state: State, world: World) -> Decision:  # noqa: C901 - one branch a
     """One step: the next state and the actions that lead there."""
     match state.phase:
         case Phase.STOPPED:
-            return rising.stopped(state, world)
+            return resting.stopped(state, world)
         case Phase.BLOCKED:
-            return rising.blocked(state, world)
+            return resting.blocked(state, world)
         case Phase.STARTING:
             return rising.starting(state, world)
         case Phase.CHECKING:
             return rising.checking(state, world)
         case Phase.BACKOFF:
-            return rising.backoff(state, world)
+            return resting.backoff(state, world)
         case Phase.FAILED | Phase.WEDGED:
-            return rising.latched(state, world)
+            return resting.latched(state, world)
         case Phase.SERVING:
             return standing.serving(state, world)
         case Phase.SUSPECT:

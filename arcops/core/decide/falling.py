@@ -15,17 +15,23 @@ from arcops.core.decide.moves import (
     settle,
     stay,
     take_down,
+    unborn,
+    unread_ending,
 )
-from arcops.core.decide.rising import launch_when_clear, stop_here
+from arcops.core.decide.resting import launch_when_clear, stop_here
+from arcops.core.decide.sight import now_and_then
+from arcops.core.errors import ExitCode
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
-from arcops.core.state import Goal, State, Stopping
+from arcops.core.state import Goal, Outcome, State, Stopping
 from arcops.core.world import Backend, Ending, World
 
 TERM_AGAIN = 2.0
 """Seconds between SIGTERMs: one during vLLM's engine start is ignored, a repeated one is not."""
 KILL_PATIENCE = 10.0
 """Seconds that a process may outlive SIGKILL (it hangs in the driver) before it is called stuck."""
+DIAGNOSIS_PATIENCE = 5.0
+"""Seconds that the log of an ended backend is waited for before the makeshift diagnosis counts."""
 
 
 def draining(state: State, world: World) -> Decision:
@@ -33,7 +39,7 @@ def draining(state: State, world: World) -> Decision:
     backend = world.backend
     if backend is None or ended(backend):
         return take_down(state, world, "the backend ended while it drained")
-    if isinstance(world.requests, Known) and world.requests.value == 0:
+    if fresh(world.requests, state.since) == 0:
         return take_down(state, world, "drained: no request is open")
     if world.now - state.since >= patience(state.order, backend):
         count = world.requests.value if isinstance(world.requests, Known) else "an unknown number of"
@@ -45,8 +51,11 @@ def draining(state: State, world: World) -> Decision:
 def stopping(state: State, world: World) -> Decision:
     """SIGTERM, again and again; SIGKILL last. Every forced kill can make this hardware worse."""
     backend = world.backend
-    if backend is None or not (backend.processes or backend.main_alive or backend.keeper_alive):
+    state = _diagnosed(state, world)
+    if backend is None or not (_lives(backend) or unborn(backend, world.now)):
         return move(state, world, Phase.CLEARING, f"{state.reason}; every process has ended")
+    if not _lives(backend):
+        return stay(state)
     progress = state.stopping or Stopping(began=world.now)
     limits = backend.launch.limits
     if world.now - progress.began > limits.shutdown_timeout + limits.stop_grace:
@@ -60,13 +69,29 @@ def stopping(state: State, world: World) -> Decision:
 
 
 def _kill(state: State, world: World, backend: Backend, progress: Stopping) -> Decision:
-    """The grace is over."""
-    if progress.killed_at is None:
-        return Decision(replace(state, stopping=replace(progress, killed_at=world.now)), (KillEveryone(),))
-    if world.now - progress.killed_at <= KILL_PATIENCE:
+    """The grace is over. SIGKILL is repeated: without a cgroup a process may fork between the look and the signal."""
+    killed_at = world.now if progress.killed_at is None else progress.killed_at
+    if world.now - killed_at > KILL_PATIENCE:
+        pids = ", ".join(map(str, backend.processes))
+        who = f"process {pids}" if pids else "the keeper"
+        return _get_stuck(state, world, f"{who} outlived SIGKILL by {KILL_PATIENCE:.0f} s")
+    if progress.killed_at is not None and world.now - (progress.last_term or killed_at) < TERM_AGAIN:
         return stay(state)
-    pids = ", ".join(map(str, backend.processes)) or "the keeper"
-    return move(state, world, Phase.STUCK, f"process {pids} outlived SIGKILL by {KILL_PATIENCE:.0f} s")
+    killed = replace(progress, killed_at=killed_at, last_term=world.now)
+    return Decision(replace(state, stopping=killed), (KillEveryone(),))
+
+
+def _get_stuck(state: State, world: World, reason: str) -> Decision:
+    """Something will not go. Who ordered a stop is told so; the order stands, and a new one tries once more."""
+    moved = move(state, world, Phase.STUCK, reason)
+    state = replace(moved.state, stopping=state.stopping or Stopping(began=world.now))
+    order = state.order
+    if order.committed or order.goal is not Goal.STOP:
+        return Decision(state, moved.actions)
+    state = replace(state, order=replace(order, committed=True, previous=None))
+    hint = "a process that hangs in the driver may need a reboot; `arcops stop` tries once more"
+    done = settle(state, Outcome(order.id, ExitCode.FAILED, f"stuck: {reason}", hint), stands=True)
+    return Decision(done.state, moved.actions + done.actions)
 
 
 def clearing(state: State, world: World) -> Decision:
@@ -74,25 +99,37 @@ def clearing(state: State, world: World) -> Decision:
     backend = world.backend
     if backend is None:
         return _afterwards(state, world)
-    if backend.processes or backend.keeper_alive:
-        return stay(state, Terminate(Target.EVERYONE), reason="a late process of the launch turned up")
+    state = _diagnosed(state, world)
+    if _lives(backend):
+        return take_down(state, world, f"a late process of launch {backend.launch_id} turned up")
     remains = _remains(state, world, backend)
-    if remains is None:
-        return stay(state, Look())
-    if not remains:
+    undiagnosed = state.failure == unread_ending(backend.launch_id)
+    if world.now - state.since > backend.launch.limits.clear:
+        why = remains or ("the launch record cannot be removed" if remains == "" else "nobody could look")
+        return _get_stuck(state, world, f"not clear after {backend.launch.limits.clear:.0f} s: {why}")
+    if remains == "" and not (undiagnosed and world.now - state.since <= DIAGNOSIS_PATIENCE):
         return stay(state, Forget())
-    limit = backend.launch.limits.clear
-    if world.now - state.since > limit:
-        return move(state, world, Phase.STUCK, f"not clear after {limit:.0f} s: {remains}")
     return stay(state, Look())
+
+
+def _lives(backend: Backend) -> bool:
+    """A process of the launch is there; the keeper's end is the proof that none is."""
+    return len(backend.processes) > 0 or backend.main_alive or backend.keeper_alive
+
+
+def _diagnosed(state: State, world: World) -> State:
+    """The log is read a moment after the process ended: the diagnosis then takes the makeshift one's place."""
+    failure, ending = state.failure, world.ending
+    if failure is None or ending is None or failure != unread_ending(ending.launch_id):
+        return state
+    return replace(state, failure=ending, reason=ending.summary)
 
 
 def _remains(state: State, world: World, backend: Backend) -> str | None:
     """What is not clear yet in words, empty when all is, None before the first look since the processes ended."""
-    if isinstance(world.port, Unknown) and world.port.at >= state.since:
-        return world.port.reason
-    if isinstance(world.card, Unknown) and world.card.at >= state.since:
-        return world.card.reason
+    for reading in (world.port, world.card):
+        if isinstance(reading, Unknown) and reading.at >= state.since:
+            return reading.reason
     port, card = fresh(world.port, state.since), fresh(world.card, state.since)
     if port is None or card is None:
         return None
@@ -124,22 +161,32 @@ def _afterwards(state: State, world: World) -> Decision:
 
 
 def _give_up(state: State, world: World, failure: Ending) -> Decision:
-    """A switch failed: back to what ran before, or stay failed if the operator said so (or nothing ran)."""
-    order = state.order
-    if order.returns and order.previous is not None and order.previous.goal is Goal.RUN:
-        outcome = failed_outcome(order, failure, name_of(order.previous))
-        done = settle(replace(state, order=order.previous, failure=None), outcome, stands=False)
-        reason = f"{order.profile} failed ({failure.summary}); back to {name_of(order.previous)}"
+    """A switch failed: back to what was in force, or stay failed if the operator said so (or nothing was to run)."""
+    order, previous = state.order, state.order.previous
+    again = previous is not None and previous.launch == order.launch and failure.deterministic
+    if order.returns and previous is not None and previous.goal is Goal.RUN and not again:
+        outcome = failed_outcome(order, failure, name_of(previous))
+        done = settle(replace(state, order=previous, failure=None), outcome, stands=False)
+        reason = f"{order.profile} failed ({failure.summary}); back to {name_of(previous)}"
         return Decision(replace(done.state, reason=reason), done.actions)
-    committed = replace(state, order=replace(order, committed=True, previous=None))
+    committed = replace(state, order=replace(order, committed=True, previous=None, returns=False), failures=())
     done = settle(committed, failed_outcome(order, failure, None), stands=True)
     latched = move(done.state, world, Phase.FAILED, failure.summary)
     return Decision(latched.state, done.actions + latched.actions)
 
 
 def stuck(state: State, world: World) -> Decision:
-    """Something would not go: look again and again, and go on when it has gone."""
+    """Something would not go: look now and then, go on when it has gone; a new order tries once more to end it."""
     backend = world.backend
-    if backend is not None and (backend.processes or backend.keeper_alive):
+    if backend is None:
+        return move(state, world, Phase.CLEARING, "what was stuck has gone; clearing again")
+    if _lives(backend):
+        if state.stopping is None:
+            return take_down(state, world, f"trying once more to end launch {backend.launch_id}")
         return stay(state)
-    return move(state, world, Phase.CLEARING, "what was stuck has gone; clearing again")
+    remains = _remains(state, world, backend)
+    if remains is None:
+        return stay(state, Look())
+    if remains:
+        return stay(state, *now_and_then(world), reason=f"every process has ended, but it is not clear: {remains}")
+    return stay(state, Forget())

@@ -11,6 +11,11 @@ from arcops.core.world import Backend, Ending, World
 
 SETTLED_KEPT = 16
 """Outcomes that are remembered for those who wait for them."""
+KEEPER_SILENT = 30.0
+"""Seconds within which a launch that was written down must show a process, and the keeper the pid of the main one."""
+
+_FORGIVES = frozenset({Phase.STOPPED, Phase.BLOCKED, Phase.STARTING, Phase.SERVING})
+"""Phases in which an earlier failure is history: what happens from here on is judged for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,9 @@ def move(state: State, world: World, phase: Phase, reason: str, *actions: Action
         progress_at=world.now,
         activity=None,
         asked_at=None,
+        retry_at=None,
         stopping=None,
+        failure=None if phase in _FORGIVES else state.failure,
     )
     return Decision(moved, actions)
 
@@ -73,6 +80,14 @@ def ended(backend: Backend) -> bool:
     return backend.exit_code is not None or (backend.main is not None and not backend.main_alive)
 
 
+def unborn(backend: Backend, now: float) -> bool:
+    """Written down, and no process has shown yet; it may still come up, whoever started it may have died meanwhile."""
+    shown = (
+        backend.main is not None or backend.exit_code is not None or backend.keeper_alive or len(backend.processes) > 0
+    )
+    return not shown and 0 <= now - backend.spawned_at < KEEPER_SILENT
+
+
 def patience(order: Order, backend: Backend) -> float:
     """Seconds that open requests are given before SIGTERM; vLLM's own --shutdown-timeout is the rest of the drain."""
     limits = backend.launch.limits
@@ -83,7 +98,20 @@ def ending_of(world: World, backend: Backend) -> Ending:
     """The diagnosis of an ended backend; a plain one where the log could not be read."""
     if world.ending is not None and world.ending.launch_id == backend.launch_id:
         return world.ending
-    return own_ending(backend, "engine_died", "the backend ended, and its log could not be read", "see `arcops logs`")
+    return unread_ending(backend.launch_id)
+
+
+def unread_ending(launch_id: str) -> Ending:
+    """What is said of an ended backend until its log has been read."""
+    return Ending(
+        launch_id, "engine_died", "the backend ended, and its log could not be read", "see `arcops logs`", False
+    )
+
+
+def lost_ending() -> Ending:
+    """The launch record went away under a backend: nobody can say what became of it."""
+    summary = "the launch is not to be found any more: its record is gone"
+    return Ending("", "lost", summary, "see `arcops events` and `arcops gpu`", deterministic=False)
 
 
 def own_ending(backend: Backend, cause: str, summary: str, hint: str, *, deterministic: bool = False) -> Ending:
@@ -111,6 +139,14 @@ def failed_outcome(order: Order, ending: Ending, returned_to: str | None) -> Out
         evidence=ending.evidence,
         returned_to=returned_to,
     )
+
+
+def back_from(state: State) -> str:
+    """Why the order in force is back, as long as nothing else was ordered since: to be put behind a reason."""
+    last = state.settled[-1] if state.settled else None
+    if last is None or not state.order.committed or last.returned_to != name_of(state.order):
+        return ""
+    return f" (back from order {last.order_id}: {last.summary})"
 
 
 def name_of(order: Order) -> str:

@@ -1,0 +1,16 @@
+"""The cards: which there are, and who holds their memory. One reader per family of drivers."""
+
+from arcops.machine.gpu.base import CardIdentity, CardReader, Client
+from arcops.machine.gpu.drm import DrmReader
+from arcops.machine.gpu.pci import find_cards
+
+READERS: tuple[CardReader, ...] = (DrmReader(),)
+"""A new driver is one file beside this one, and one line here."""
+
+
+def reader_for(driver: str | None) -> CardReader | None:
+    """The reader that understands a card's kernel driver, or None: then what the card holds is unknown."""
+    return next((reader for reader in READERS if driver in reader.drivers), None)
+
+
+__all__ = ["READERS", "CardIdentity", "CardReader", "Client", "find_cards", "reader_for"]

@@ -1,0 +1,124 @@
+"""A status in lines of text."""
+
+from arcops import wire
+from arcops.core.rates import Prefilling, Quantiles, Rates, Speculation
+from arcops.tui import words
+
+OLD = 3.0
+"""Seconds after which numbers that are scraped every second are called old."""
+
+
+def status_lines(status: wire.Status) -> list[str]:
+    """The status for people: one sentence, then what there is to know, a line each."""
+    lines = [sentence(status)]
+    lines += _rows(_order(status))
+    if status.failure is not None:
+        lines += _rows(_failure(status.failure))
+    if status.backend is not None:
+        lines += _rows(_backend(status, status.backend))
+    if status.start is not None:
+        lines += _rows([("loading", loading(status.start))])
+    if status.backend is not None and status.phase in ("serving", "suspect", "draining"):
+        lines += _rows(_numbers(status))
+    lines += _rows(_machine(status))
+    return lines
+
+
+def sentence(status: wire.Status) -> str:
+    """`serving dflash2 for 2 h 13 min: serving qwen-int4`."""
+    profile = status.backend.profile if status.backend is not None else status.order.profile
+    what = f"{status.phase} {profile}" if profile is not None and status.phase != "stopped" else status.phase
+    return f"{what} for {words.duration(status.at - status.since)}: {words.clean(status.reason)}"
+
+
+def loading(start: wire.StartInfo) -> str:
+    """How far a start has got: stage, share, time, and what is usual."""
+    share = "" if start.fraction is None else f" {start.fraction * 100:.0f} %"
+    usual = "" if start.usual is None else f", usually {words.duration(start.usual)}"
+    return f"{start.stage}{share} ({words.duration(start.elapsed)}{usual})"
+
+
+def _rows(rows: list[tuple[str, str]]) -> list[str]:
+    return [f"  {name:<13}{text}" for name, text in rows]
+
+
+def _order(status: wire.Status) -> list[tuple[str, str]]:
+    order = status.order
+    if order.goal == "stop":
+        return [] if order.committed else [("order", "stop")]
+    under_way = "" if order.committed else ", under way"
+    back = f"; returns to {order.previous} if it fails" if order.previous is not None else ""
+    rows = [("order", f"run {order.profile}{under_way}{back}")] if under_way or status.backend is None else []
+    if status.retry_at is not None:
+        rows.append(("next attempt", f"in {words.countdown(status.retry_at - status.at)}"))
+    return rows
+
+
+def _failure(failure: wire.FailureInfo) -> list[tuple[str, str]]:
+    rows = [("failure", f"{words.clean(failure.summary)} ({failure.cause})")]
+    if failure.hint:
+        rows.append(("hint", words.clean(failure.hint)))
+    return rows
+
+
+def _backend(status: wire.Status, backend: wire.BackendInfo) -> list[tuple[str, str]]:
+    pid = "not known yet" if backend.pid is None else str(backend.pid)
+    adopted = ", adopted" if backend.adopted else ""
+    return [
+        ("backend", f"{backend.url} serves {backend.served_name}" if status.phase == "serving" else backend.url),
+        ("process", f"pid {pid}, {backend.processes} processes, launch {backend.launch_id}{adopted}"),
+    ]
+
+
+def _numbers(status: wire.Status) -> list[tuple[str, str]]:
+    rates = status.rates
+    if status.rates_age is None or rates.at is None:
+        return [("requests", words.unknown(rates.absent or "no numbers of this backend yet"))]
+    rows = [("requests", _requests(rates, status.rates_age)), ("rates", _throughput(rates, status.window))]
+    if rates.prefilling is not None:
+        rows.append(("prefilling", _prefilling(rates.prefilling, status.at)))
+    rows += _latencies(rates)
+    if rates.speculation is not None:
+        rows.append(("speculation", _speculation(rates.speculation)))
+    return rows
+
+
+def _requests(rates: Rates, age: float) -> str:
+    """Running and waiting together with the KV cache: an available API can still have a queue."""
+    old = f" ({words.duration(age)} old)" if age > OLD else ""
+    queue = f"{words.count(rates.running)} running, {words.count(rates.waiting)} waiting"
+    return f"{queue}; KV cache {words.percent(rates.kv_usage)} used{old}"
+
+
+def _throughput(rates: Rates, window: float) -> str:
+    prefill, decode = words.tokens_per_second(rates.prefill), words.tokens_per_second(rates.decode)
+    return f"prefill {prefill}, decode {decode} ({words.window(window)})"
+
+
+def _speculation(speculation: Speculation) -> str:
+    accepted = words.percent(speculation.acceptance)
+    return f"{accepted} accepted, {words.number(speculation.tokens_per_step)} tokens per step"
+
+
+def _prefilling(prefilling: Prefilling, now: float) -> str:
+    done = "" if prefilling.tokens_done is None else f", {words.count(prefilling.tokens_done)} tokens so far"
+    rate = words.tokens_per_second(prefilling.rate)
+    return f"{rate} by the KV cache's growth{done}, for {words.duration(now - prefilling.since)}"
+
+
+def _latencies(rates: Rates) -> list[tuple[str, str]]:
+    named = (("TTFT", rates.ttft), ("inter-token", rates.inter_token), ("queue", rates.queue))
+    return [(name, _quantiles(quantiles)) for name, quantiles in named if quantiles is not None]
+
+
+def _quantiles(quantiles: Quantiles) -> str:
+    parts = (("p50", quantiles.p50), ("p90", quantiles.p90), ("p99", quantiles.p99))
+    return ", ".join(f"{name} {words.quantile(value)}" for name, value in parts)
+
+
+def _machine(status: wire.Status) -> list[tuple[str, str]]:
+    rows = [("locks", ", ".join(status.locks))] if status.locks else []
+    if status.lingering is False:
+        rows.append(("boot", "lingering is off: nothing of this survives a logout or comes back after a reboot"))
+    rows += [("trouble", words.clean(trouble)) for trouble in status.trouble]
+    return rows

@@ -1,0 +1,34 @@
+"""`arcops logs`: what the backend wrote."""
+
+from typing import Annotated
+
+import typer
+
+from arcops import wire
+from arcops.cli import output
+from arcops.cli.connect import client_of
+
+
+@output.guard
+def logs(
+    ctx: typer.Context,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=10_000, help="How many lines.")] = 200,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines, and new launches.")] = False,
+    launch: Annotated[
+        str | None, typer.Option("--launch", metavar="ID", help="Of this launch, not the newest.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON document (with -f: one a line).")] = False,
+) -> None:
+    """Show the log of the newest launch, or of another one."""
+    with client_of(ctx) as client:
+        pages = client.follow_logs(lines, launch) if follow else iter([client.logs(lines, launch)])
+        seen: str | None = None
+        for page in pages:
+            if as_json:
+                output.data(wire.encode(page).decode())
+                continue
+            if page.launch_id != seen:
+                seen = page.launch_id
+                output.note(f"== launch {seen}" if seen else "== there was no launch yet")
+            if page.lines:
+                output.data("\n".join(output.printable(line) for line in page.lines))

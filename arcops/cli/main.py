@@ -1,0 +1,121 @@
+"""The command `arcops`: the global options, and the list of commands.
+
+A command is imported when it is used, and only then, so that `arcops status` loads what `status` needs and no more.
+`arcops --help` loads no command at all: its words come from the list.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from importlib import import_module
+from typing import Annotated, Protocol
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from arcops import __version__
+from arcops.cli import output
+from arcops.config.paths import DEFAULT_INSTANCE, check_instance
+
+COMMANDS: list[tuple[str, str, str]] = [
+    ("status", "arcops.cli.status:status", "Say what runs, for how long, and why."),
+    ("switch", "arcops.cli.switch:switch", "Run another profile instead of what runs now."),
+    ("stop", "arcops.cli.stop:stop", "Stop the backend, and run none until told otherwise."),
+    ("restart", "arcops.cli.stop:restart", "Run the ordered profile anew."),
+    ("logs", "arcops.cli.logs:logs", "Show what the backend wrote."),
+    ("events", "arcops.cli.events:events", "Show what happened, and why."),
+    ("profile", "arcops.cli.profile:app", "List, show and check profiles."),
+    ("init", "arcops.cli.init:init", "Write a first configuration from what this machine has."),
+    ("tui", "arcops.cli.tui:tui", "Show the operator's screen."),
+]
+"""(name, "module:function", help). The function is a typer command, or a `typer.Typer` with commands of its own."""
+
+
+class HelpWriter(Protocol):
+    """What typer's help formatter offers, as far as it is needed here."""
+
+    def section(self, name: str) -> AbstractContextManager[None]: ...
+
+    def write_dl(self, rows: Sequence[tuple[str, str]]) -> None: ...
+
+
+class LazyCommands(TyperGroup):
+    """The commands of `COMMANDS`, each imported when it is asked for by name."""
+
+    def list_commands(self, ctx: object) -> list[str]:
+        return [name for name, _, _ in COMMANDS]
+
+    def get_command(self, ctx: object, cmd_name: str):
+        for name, target, summary in COMMANDS:
+            if name == cmd_name:
+                command = get_command(_load(target, summary))
+                command.name = name
+                return command
+        return None
+
+    def format_commands(self, ctx: object, formatter: HelpWriter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, _, summary in COMMANDS])
+
+
+def _load(target: str, summary: str) -> typer.Typer:
+    """The typer application that `target` ("module:attribute") names; a plain function becomes one of one command."""
+    module, _, attribute = target.partition(":")
+    found: object = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        return found
+    if not callable(found):
+        raise TypeError(f"{target} is neither a function nor a typer.Typer")
+    function: Callable[..., object] = found
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(help=function.__doc__ or summary)(function)
+    return single
+
+
+app = typer.Typer(
+    cls=LazyCommands,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        output.data(f"arcops {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    ctx: typer.Context,
+    instance: Annotated[
+        str,
+        typer.Option("--instance", "-i", envvar="ARCOPS_INSTANCE", metavar="NAME", help="Which supervisor to talk to."),
+    ] = DEFAULT_INSTANCE,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Run one vLLM server on a workstation's GPU, and keep it honest."""
+    check_instance(instance)
+    ctx.obj = instance
+
+
+def instance_of(ctx: typer.Context) -> str:
+    """The instance that the command line, or ARCOPS_INSTANCE, names."""
+    root: object = ctx.find_root().obj
+    return root if isinstance(root, str) else os.environ.get("ARCOPS_INSTANCE", DEFAULT_INSTANCE)
+
+
+@output.guard
+def run() -> None:
+    """The entry point of `arcops`."""
+    app(prog_name="arcops")
+
+
+if __name__ == "__main__":
+    run()

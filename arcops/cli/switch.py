@@ -1,0 +1,42 @@
+"""`arcops switch`: run another profile instead of what runs now."""
+
+from typing import Annotated
+
+import typer
+
+from arcops import wire
+from arcops.cli import output
+from arcops.cli.connect import client_of
+from arcops.cli.durations import drain_of
+from arcops.cli.follow import wait_for
+
+
+@output.guard
+def switch(
+    ctx: typer.Context,
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="What to run; see `arcops profile list`.")],
+    drain: Annotated[str | None, typer.Option("--drain", help="Time for open requests, e.g. 60s.")] = None,
+    now: Annotated[bool, typer.Option("--now", help="Do not wait for open requests.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, say what would be done.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it serves.")] = True,
+    replace: Annotated[bool, typer.Option("--replace", help="Overtake an order that is under way.")] = False,
+    rollback: Annotated[
+        bool, typer.Option("--rollback/--no-rollback", help="Return to the previous profile if this one fails.")
+    ] = True,
+) -> None:
+    """Run PROFILE instead of what runs now: checked first, then drained, stopped, started and proved."""
+    request = wire.SwitchRequest(
+        profile=profile, drain=drain_of(drain, now), replace=replace, rollback=rollback, dry_run=dry_run
+    )
+    with client_of(ctx) as client:
+        accepted = client.switch(request)
+        if dry_run:
+            output.data("\n".join(f"{number}. {step}" for number, step in enumerate(accepted.plan, 1)))
+            return
+        if accepted.order_id is None:
+            output.note(accepted.done or "nothing to do")
+            return
+        if not wait:
+            output.note(f"order {accepted.order_id} was taken; `arcops status --watch` shows it")
+            return
+        wait_for(client, accepted.order_id)

@@ -1,0 +1,120 @@
+"""Finding on this machine what a profile names. Looks, and changes nothing; downloads nothing."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from arcops.config.paths import home, xdg_dir
+
+PCI_DEVICES = Path("/sys/bus/pci/devices")
+"""One directory per PCI address; also what is flocked to own a card."""
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class NotHereError(Exception):
+    """What was looked for is not on this machine, or not usable: in words that follow the key."""
+
+
+def expand(text: str, env: Mapping[str, str]) -> Path:
+    """`~` and `~/x` are of the user's home; everything else is as it stands."""
+    return home(env) / text[2:] if text == "~" or text.startswith("~/") else Path(text)
+
+
+def find_executable(text: str, env: Mapping[str, str]) -> str:
+    """An executable file by its absolute path. Symlinks stay as written: a virtual environment is known by them."""
+    path = _absolute(text, env)
+    if not path.exists():
+        raise NotHereError(f"{path} does not exist")
+    if not path.is_file():
+        raise NotHereError(f"{path} is not a file")
+    if not os.access(path, os.X_OK):
+        raise NotHereError(f"{path} is not executable")
+    return str(path)
+
+
+def find_file(text: str, env: Mapping[str, str]) -> str:
+    """A readable file by its absolute path."""
+    path = _absolute(text, env)
+    if not path.exists():
+        raise NotHereError(f"{path} does not exist")
+    if not path.is_file():
+        raise NotHereError(f"{path} is not a file")
+    if not os.access(path, os.R_OK):
+        raise NotHereError(f"{path} cannot be read")
+    return str(path)
+
+
+def find_secret(text: str, env: Mapping[str, str]) -> str:
+    """A file that only its owner may read, with something in its first line."""
+    path = Path(find_file(text, env))
+    if path.stat().st_mode & 0o077:
+        raise NotHereError(f"{path} can be read by others; chmod 600 it")
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = file.readline(4096).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotHereError(f"{path} cannot be read as text") from error
+    if not first:
+        raise NotHereError(f"{path} holds no key in its first line")
+    return str(path)
+
+
+def find_model(text: str, revision: str | None, models_dir: str | None, env: Mapping[str, str]) -> str:
+    """The directory of a checkpoint. Raises NotHereError naming every place that was looked at."""
+    places = _model_places(text, revision, models_dir, env)
+    if not places:
+        raise NotHereError(f"{text} is relative, and site.yaml names no models_dir")
+    for place in places:
+        if place.is_dir():
+            if not (place / "config.json").is_file():
+                raise NotHereError(f"{place} is no checkpoint: it holds no config.json")
+            return str(place)
+    raise NotHereError(f"no such model; looked at {', '.join(str(place) for place in places)}")
+
+
+def find_directory(text: str, models_dir: str | None, env: Mapping[str, str]) -> str:
+    """A directory, absolute or below `models_dir`."""
+    path = expand(text, env)
+    if not path.is_absolute():
+        if models_dir is None:
+            raise NotHereError(f"{text} is relative, and site.yaml names no models_dir")
+        path = expand(models_dir, env) / path
+    if not path.is_dir():
+        raise NotHereError(f"{path} is not a directory")
+    return str(path)
+
+
+def hub_cache(env: Mapping[str, str]) -> Path:
+    """The Hugging Face cache, as huggingface_hub finds it: $HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub."""
+    if env.get("HF_HUB_CACHE"):
+        return expand(env["HF_HUB_CACHE"], env)
+    own = env.get("HF_HOME")
+    return (expand(own, env) if own else xdg_dir(env, "XDG_CACHE_HOME", ".cache") / "huggingface") / "hub"
+
+
+def _absolute(text: str, env: Mapping[str, str]) -> Path:
+    path = expand(text, env)
+    if not path.is_absolute():
+        raise NotHereError(f"{text} must be an absolute path, or begin with ~/")
+    return path
+
+
+def _model_places(text: str, revision: str | None, models_dir: str | None, env: Mapping[str, str]) -> list[Path]:
+    path = expand(text, env)
+    if path.is_absolute():
+        return [path]
+    places = [] if models_dir is None else [expand(models_dir, env) / path]
+    if _HUB_NAME.fullmatch(text):
+        places.append(_snapshot(hub_cache(env) / f"models--{text.replace('/', '--')}", revision or "main"))
+    return places
+
+
+def _snapshot(model: Path, revision: str) -> Path:
+    """A snapshot by branch, tag (`refs/` names the commit) or commit."""
+    try:
+        commit = (model / "refs" / revision).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        commit = revision
+    return model / "snapshots" / (commit or revision)

@@ -1,0 +1,160 @@
+"""Nothing of ours runs: rest, wait, or launch; and what to do with a backend that turns up all the same."""
+
+from dataclasses import replace
+
+from arcops.core.action import Look, ReleaseLocks, Spawn, TakeLocks
+from arcops.core.decide.moves import (
+    Decision,
+    back_from,
+    ended,
+    ending_of,
+    move,
+    name_of,
+    settle,
+    stay,
+    take_down,
+    unborn,
+    unwanted,
+)
+from arcops.core.decide.sight import LOOK_KEEPS, now_and_then, obstacle
+from arcops.core.errors import ExitCode
+from arcops.core.phase import Phase
+from arcops.core.quantity import Known, Unknown
+from arcops.core.state import NOTHING_ORDERED, Goal, Outcome, State
+from arcops.core.world import Backend, World
+
+
+def stopped(state: State, world: World) -> Decision:
+    """Nothing runs, as far as we remember; but an earlier supervisor may have left a backend."""
+    if world.backend is not None:
+        return _find(state, world, world.backend)
+    if state.order.goal is Goal.STOP:
+        return _rest(state, world)
+    return launch_when_clear(state, world)
+
+
+def blocked(state: State, world: World) -> Decision:
+    """Somebody else holds what the launch needs: wait for them, or for a new order."""
+    if world.backend is not None:
+        return _find(state, world, world.backend)
+    if state.order.goal is Goal.STOP:
+        return stop_here(state, world)
+    return launch_when_clear(state, world)
+
+
+def backoff(state: State, world: World) -> Decision:
+    """Wait before the next attempt; a new order does not wait."""
+    if world.backend is not None:
+        return take_down(state, world, f"launch {world.backend.launch_id} is still there")
+    if state.order.goal is Goal.STOP:
+        return stop_here(state, world)
+    if state.order.committed and state.retry_at is not None and world.now < state.retry_at:
+        return stay(state)
+    return launch_when_clear(state, world)
+
+
+def latched(state: State, world: World) -> Decision:
+    """Failed or wedged: nothing happens until somebody orders it, and an order that is refused changes nothing."""
+    if world.backend is not None:
+        # Ending what is left over is no new attempt: the latch holds.
+        failure = None if state.failure is None else replace(state.failure, deterministic=True)
+        return take_down(state, world, f"launch {world.backend.launch_id} is still there", failure)
+    if state.order.goal is Goal.STOP:
+        return stop_here(state, world)
+    if state.order.committed:
+        return _release(state, world)
+    return launch_when_clear(state, world)
+
+
+def launch_when_clear(state: State, world: World) -> Decision:
+    """Law 3: no launch without the lock, a clean card and a free port, all three seen after the lock was ours."""
+    launch = state.order.launch
+    if launch is None:
+        return _unresolved(state, world)
+    if isinstance(world.lock, Unknown):
+        return _block(state, world, f"cannot tell who holds the lock: {world.lock.reason}", TakeLocks(launch))
+    lock = world.lock.value
+    if lock.holders:
+        return _block(state, world, "; ".join(map(str, lock.holders)), TakeLocks(launch))
+    if not lock.ours:
+        return stay(state, TakeLocks(launch))
+    found = obstacle(launch, world, max(lock.since, world.now - LOOK_KEEPS))
+    if found is None:
+        return stay(state, Look())
+    if found:
+        return _block(state, world, found, *now_and_then(world))
+    return move(state, world, Phase.STARTING, f"launching {launch.profile}{back_from(state)}", Spawn(launch))
+
+
+def stop_here(state: State, world: World) -> Decision:
+    """An order to stop, and nothing runs (any more)."""
+    reason = f"stopped as ordered{back_from(state)}"
+    moved = move(replace(state, failures=()), world, Phase.STOPPED, reason)
+    rested = _rest(moved.state, world)
+    return Decision(rested.state, moved.actions + rested.actions)
+
+
+def _refuse(
+    state: State,
+    reason: str,
+    exit_code: ExitCode = ExitCode.BLOCKED,
+    hint: str = "end the holder, then try again",
+) -> Decision:
+    """A switch that cannot go ahead is given up, and what was in force before is in force again."""
+    order, previous = state.order, state.order.previous or NOTHING_ORDERED
+    summary = f"{order.profile} was refused: {reason}"
+    outcome = Outcome(order.id, exit_code, summary, hint, returned_to=name_of(previous))
+    done = settle(replace(state, order=previous, reason=summary), outcome, stands=False)
+    return Decision(done.state, done.actions)
+
+
+def _find(state: State, world: World, backend: Backend) -> Decision:
+    """A backend of an earlier supervisor: go on with it, or end it."""
+    if unborn(backend, world.now):
+        return stay(state, reason=f"launch {backend.launch_id} was being started; waiting for its processes")
+    why = unwanted(state.order, backend)
+    if why is None and ended(backend):
+        ending = ending_of(world, backend)
+        return take_down(state, world, f"found dead: {ending.summary}", ending)
+    if why is None and (backend.main_alive or backend.keeper_alive):
+        # What was ordered is what was launched; the profile may have been edited, or removed, since.
+        ordered = replace(state, order=replace(state.order, launch=backend.launch, problem=""))
+        return move(ordered, world, Phase.STARTING, f"adopting launch {backend.launch_id}, found running")
+    if why is not None and backend.proven and backend.main_alive:
+        return move(state, world, Phase.DRAINING, why)
+    return take_down(state, world, why or f"launch {backend.launch_id} is half started")
+
+
+def _rest(state: State, world: World) -> Decision:
+    """Stopped, and meant to be: hold nothing, and tell whoever waits."""
+    released = _release(state, world)
+    if released.state.order.committed:
+        return released
+    order = replace(state.order, committed=True, previous=None)
+    done = settle(replace(released.state, order=order), Outcome(order.id, ExitCode.DONE, "stopped"), stands=True)
+    return Decision(done.state, released.actions + done.actions)
+
+
+def _release(state: State, world: World) -> Decision:
+    """Nothing of ours runs: the locks go back. Where nobody can tell whether we hold them, they go back too."""
+    if isinstance(world.lock, Known) and not world.lock.value.ours:
+        return stay(state)
+    return stay(state, ReleaseLocks())
+
+
+def _unresolved(state: State, world: World) -> Decision:
+    """The profile cannot be launched as it stands (it was edited or removed since it was ordered)."""
+    reason = state.order.problem or f"profile {state.order.profile} cannot be resolved"
+    if not state.order.committed:
+        return _refuse(state, reason, ExitCode.INVALID, "see `arcops profile check`")
+    return move(state, world, Phase.FAILED, f"{reason}{back_from(state)}")
+
+
+def _block(state: State, world: World, reason: str, *actions: TakeLocks | Look) -> Decision:
+    """Somebody else is there. A switch that is not committed is refused; a standing order waits."""
+    if not state.order.committed:
+        return _refuse(state, reason)
+    reason = f"{reason}{back_from(state)}"
+    if state.phase is Phase.BLOCKED:
+        return stay(state, *actions, reason=reason)
+    return move(state, world, Phase.BLOCKED, reason, *actions)

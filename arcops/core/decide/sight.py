@@ -1,0 +1,38 @@
+"""What a look says about a launch: is anything in its way?"""
+
+from arcops.core.action import Look
+from arcops.core.decide.moves import fresh
+from arcops.core.launch import Launch
+from arcops.core.quantity import Unknown
+from arcops.core.world import World
+
+LOOK_KEEPS = 3.0
+"""Seconds after which a look at port and card is too old to launch on."""
+LOOK_AGAIN = 2.0
+"""Seconds between looks where waiting may take days: a look costs processor time."""
+
+
+def obstacle(launch: Launch, world: World, since: float) -> str | None:
+    """What port and card, seen at or after `since`, have against `launch`.
+
+    In words; empty when they have nothing against it; None while nobody has looked since then. An absence of a reading
+    is an obstacle too: unknown is not free.
+    """
+    readings = (world.port, world.card)
+    unknown = [reading.reason for reading in readings if isinstance(reading, Unknown) and reading.at >= since]
+    if unknown:
+        return "cannot tell whether port and card are free: " + "; ".join(unknown)
+    port, card = fresh(world.port, since), fresh(world.card, since)
+    if port is None or card is None:
+        return None
+    foreign = (*port.listeners, *(holder for holder in card.holders if holder.command not in launch.allow_holders))
+    if foreign:
+        return "; ".join(map(str, foreign))
+    if not port.bindable:
+        return f"{launch.host}:{launch.port} cannot be bound, and nobody seems to listen"
+    return ""
+
+
+def now_and_then(world: World) -> tuple[Look, ...]:
+    """Look again, if the last look is not quite new."""
+    return (Look(),) if world.now - min(world.port.at, world.card.at) >= LOOK_AGAIN else ()

@@ -1,0 +1,215 @@
+"""The one backend that the launch record speaks of: found, watched, and its signs of life read."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from arcops.core.diagnosis import Diagnosis, Evidence, diagnose
+from arcops.core.enclosure import EnclosureKind
+from arcops.core.phase import Phase
+from arcops.core.progress import StartProgress, advance
+from arcops.core.world import Backend, Ending, ProcessId
+from arcops.machine import backend_log, cgroup, keeper_status, process, record
+from arcops.machine.backend_log import LogFollower
+from arcops.machine.record import LaunchRecord
+
+DIAGNOSED_LINES = 4000
+"""Log lines that a diagnosis reads: the root cause of a start stands some hundreds of lines before the end."""
+
+EXIT_CODE_WITHIN = 0.5
+"""Seconds that the keeper is given to write down how the main process ended; it takes some milliseconds."""
+
+
+class LiveBackend:
+    """One launch, from its record to the end of its last process. Reads and signals; decides nothing."""
+
+    def __init__(
+        self,
+        launch: LaunchRecord,
+        record_path: str,
+        *,
+        adopted: bool,
+        wake: Callable[[], None],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.record = launch
+        self.adopted = adopted
+        self.progress = StartProgress()
+        self._record_path = record_path
+        self._wake = wake
+        self._monotonic = monotonic
+        self._gone_at: float | None = None
+        self._log = LogFollower(launch.log_path)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._watched: dict[ProcessId, int] = {}
+        self._exit_code: int | None = None
+        self._ending: Ending | None = None
+
+    # -- what is true -------------------------------------------------------------------------------------------------
+    def look(self) -> Backend:
+        """The facts, read afresh."""
+        self._learn()
+        main, keeper = self.record.main, self.record.keeper
+        keeper_alive = keeper is not None and process.alive(keeper)
+        return Backend(
+            launch_id=self.record.launch_id,
+            launch=self.record.launch,
+            main=main,
+            main_alive=main is not None and self._exit_code is None and self._lives(main, keeper_alive),
+            exit_code=self._exit_code,
+            processes=tuple(pid for pid in self.members() if keeper is None or pid != keeper.pid),
+            keeper_alive=keeper_alive,
+            spawned_at=self.record.spawned_monotonic,
+            proven=self.record.proven,
+        )
+
+    def _lives(self, main: ProcessId, keeper_alive: bool) -> bool:
+        """Whether it lives, or has ended a moment ago and the keeper is about to say with which exit code."""
+        if process.alive(main):
+            return True
+        self._gone_at = self._monotonic() if self._gone_at is None else self._gone_at
+        if not keeper_alive or self._monotonic() - self._gone_at > EXIT_CODE_WITHIN:
+            return False
+        asyncio.get_running_loop().call_later(0.01, self._wake)
+        return True
+
+    def members(self) -> tuple[int, ...]:
+        """Every process of the launch, the keeper included."""
+        keeper = self.record.keeper
+        if self.record.enclosure.kind is EnclosureKind.SESSION and keeper is None:
+            return ()
+        return cgroup.members(self.record.enclosure, keeper.pid if keeper is not None else None)
+
+    def _learn(self) -> None:
+        """Take up what the keeper has written down, and watch for the end of what it named."""
+        if self._exit_code is None:
+            status = keeper_status.read(self.record.status_path)
+            if status is not None and status.launch == self.record.launch_id:
+                self._exit_code = status.exit
+                self._name(status.keeper, status.main)
+        if self.record.keeper is None:
+            found = process.find_by_argument(self.record.launch_id)
+            if found:
+                self._name(found[0], None)
+        if self._child is not None and self._child.poll() is not None:
+            self._child = None
+
+    def _name(self, keeper: ProcessId, main: ProcessId | None) -> None:
+        if self.record.keeper == keeper and (main is None or self.record.main == main):
+            return
+        self.update(keeper=keeper, main=main or self.record.main)
+        for one in (keeper, main):
+            if one is not None:
+                self._watch(one)
+
+    def _watch(self, one: ProcessId) -> None:
+        """Wake the loop the moment this process ends: a pidfd becomes readable then."""
+        if one in self._watched:
+            return
+        descriptor = process.open_pidfd(one)
+        if descriptor is None:
+            return
+        self._watched[one] = descriptor
+        asyncio.get_running_loop().add_reader(descriptor, self._ended, one)
+
+    def _ended(self, one: ProcessId) -> None:
+        self._unwatch(one)
+        self._wake()
+
+    def _unwatch(self, one: ProcessId) -> None:
+        descriptor = self._watched.pop(one, None)
+        if descriptor is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
+
+    # -- signs of life ------------------------------------------------------------------------------------------------
+    def read_progress(self) -> None:
+        """Follow the log of a start."""
+        for line in self._log.read_new():
+            self.progress = advance(self.progress, line)
+
+    def log_bytes(self) -> int:
+        return backend_log.size(self.record.log_path) or 0
+
+    def cpu_seconds(self) -> float:
+        return process.cpu_seconds(self.members())
+
+    def ending(self, phase: Phase) -> Ending:
+        """Why the main process ended, judged once from exit code, phase and log."""
+        if self._ending is None:
+            self._ending = _as_ending(self.record.launch_id, self._diagnose(phase))
+        return self._ending
+
+    def _diagnose(self, phase: Phase) -> Diagnosis:
+        lines = backend_log.tail(self.record.log_path, DIAGNOSED_LINES)
+        evidence = Evidence(
+            exit_code=self._exit_code,
+            asked_to_stop=False,
+            phase=phase,
+            log=lines,
+            profile_speculates=self.record.launch.speculates,
+        )
+        return diagnose(evidence)
+
+    # -- what is done to it -------------------------------------------------------------------------------------------
+    def started(self, child: subprocess.Popen[bytes]) -> None:
+        """The keeper was spawned as a child of ours: it has to be reaped."""
+        self._child = child
+        keeper = process.identify(child.pid)
+        if keeper is not None:
+            self._name(keeper, None)
+
+    def update(self, **facts: object) -> None:
+        """Write new facts into the launch record."""
+        self.record = replace(self.record, **facts)  # pyright: ignore[reportArgumentType] - names are the record's own
+        record.write(self._record_path, self.record)
+
+    def terminate_main(self) -> None:
+        if self.record.main is not None:
+            process.signal(self.record.main, signal.SIGTERM)
+
+    def terminate_everyone(self) -> None:
+        """SIGTERM to each process but the keeper, which ignores it and goes last."""
+        keeper = self.record.keeper
+        for pid in self.members():
+            one = process.identify(pid)
+            if one is not None and one != keeper:
+                process.signal(one, signal.SIGTERM)
+
+    def kill_everyone(self) -> None:
+        keeper = self.record.keeper
+        cgroup.kill(self.record.enclosure, keeper.pid if keeper is not None else None)
+
+    def forget(self) -> None:
+        """Nothing of it lives: remove what was written down about it. The log stays."""
+        for one in tuple(self._watched):
+            self._unwatch(one)
+        if self._child is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._child.wait(timeout=1.0)
+        with suppress(OSError):
+            cgroup.remove(self.record.enclosure)
+        with suppress(FileNotFoundError):
+            os.unlink(self.record.status_path)
+        record.remove(self._record_path)
+
+    def detach(self) -> None:
+        """Stop watching, leave the backend as it is."""
+        for one in tuple(self._watched):
+            self._unwatch(one)
+
+
+def _as_ending(launch_id: str, diagnosis: Diagnosis) -> Ending:
+    return Ending(
+        launch_id=launch_id,
+        cause=diagnosis.cause.value,
+        summary=diagnosis.summary,
+        hint=diagnosis.hint,
+        deterministic=diagnosis.deterministic,
+        points_at_draft=diagnosis.points_at_draft,
+        evidence=diagnosis.evidence,
+    )

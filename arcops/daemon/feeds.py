@@ -1,0 +1,144 @@
+"""What goes on, as server-sent events: statuses, the history, logs. No queue anywhere: a slow reader only misses.
+
+A slow or stopped reader holds up its own stream alone (the send waits for its socket), and each stream reads what is
+current when it can write again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from arcops import wire
+from arcops.config.paths import Paths
+from arcops.core.errors import ArcopsError
+from arcops.daemon.act import Actor
+from arcops.daemon.journal import Journal
+from arcops.daemon.loop import Loop
+from arcops.daemon.status import StatusWriter
+from arcops.machine import backend_log
+from arcops.machine.backend_log import LogFollower
+from arcops.machine.store import StoredEvent
+
+COMMENT_EVERY = 10.0
+"""Seconds of silence after which a comment shows that the stream lives."""
+STATUS_EVERY = 1.0
+MOVES_WITHIN = 0.1
+"""Seconds that a change of the phase may wait, so that a burst of turns is one message."""
+LOG_EVERY = 0.25
+
+
+class Feeds:
+    """Endless streams of encoded messages; each ends when the daemon leaves."""
+
+    def __init__(self, paths: Paths, loop: Loop, actor: Actor, journal: Journal, status: StatusWriter) -> None:
+        self._paths = paths
+        self._loop = loop
+        self._actor = actor
+        self._journal = journal
+        self._status = status
+        self.closing = asyncio.Event()
+
+    async def statuses(self, window: float) -> AsyncIterator[bytes]:
+        """At once, then every second, and sooner when the phase, the reason or an outcome changes."""
+        woken = self._loop.listen()
+        try:
+            while not self.closing.is_set():
+                state = self._loop.state
+                yield _event(wire.encode(self._status.status(window)))
+                deadline = asyncio.get_running_loop().time() + STATUS_EVERY
+                while (left := deadline - asyncio.get_running_loop().time()) > 0 and not self.closing.is_set():
+                    woken.clear()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(left):
+                            await woken.wait()
+                    now = self._loop.state
+                    if (now.phase, now.reason, now.settled) != (state.phase, state.reason, state.settled):
+                        await asyncio.sleep(MOVES_WITHIN)
+                        break
+        finally:
+            self._loop.unlisten(woken)
+
+    async def events(self, after: int) -> AsyncIterator[bytes]:
+        """The history after an id, then what is added to it. A negative id is counted from the end."""
+        if after < 0:
+            after = max(0, self._journal.newest_event + after)
+        quiet = 0.0
+        while not self.closing.is_set():
+            for event in self._journal.events(after, 1000):
+                after = event.id
+                quiet = 0.0
+                yield _event(wire.encode(_wire_event(event)))
+            await asyncio.sleep(LOG_EVERY)
+            quiet += LOG_EVERY
+            if quiet >= COMMENT_EVERY:
+                quiet = 0.0
+                yield b": still here\n\n"
+
+    def page_of_events(self, after: int, limit: int) -> tuple[wire.Event, ...]:
+        if after < 0:
+            after = max(0, self._journal.newest_event + after)
+        return tuple(_wire_event(event) for event in self._journal.events(after, limit))
+
+    async def logs(self, lines: int, launch: str | None) -> AsyncIterator[bytes]:
+        """The tail of a log, then its new lines; without a launch, from each launch to the next."""
+        current = launch or self._newest_launch()
+        tail = await asyncio.to_thread(self.log_tail, lines, current)
+        follower = self._follower(current)
+        yield _event(wire.encode(tail))
+        quiet = 0.0
+        while not self.closing.is_set():
+            newest = launch or self._newest_launch()
+            if newest != current:
+                current, follower = newest, self._follower(newest, from_start=True)
+            new = follower.read_new() if follower is not None else []
+            if new:
+                quiet = 0.0
+                yield _event(wire.encode(wire.LogLines(launch_id=current, lines=tuple(new))))
+            await asyncio.sleep(LOG_EVERY)
+            quiet += LOG_EVERY
+            if quiet >= COMMENT_EVERY:
+                quiet = 0.0
+                yield b": still here\n\n"
+
+    def log_tail(self, lines: int, launch: str | None) -> wire.LogLines:
+        """The last lines of a launch's log (default: the newest launch)."""
+        launch = launch or self._newest_launch()
+        if launch is None:
+            return wire.LogLines(launch_id=None, lines=())
+        return wire.LogLines(launch_id=launch, lines=tuple(backend_log.tail(self._log_path(launch), lines)))
+
+    def _follower(self, launch: str | None, *, from_start: bool = False) -> LogFollower | None:
+        if launch is None:
+            return None
+        follower = LogFollower(self._log_path(launch))
+        if not from_start:
+            follower.skip_to_end()
+        return follower
+
+    def _newest_launch(self) -> str | None:
+        """The launch there is, else the last one that has a log: launch ids sort by time."""
+        if self._actor.live is not None:
+            return self._actor.live.record.launch_id
+        return max((path.stem for path in self._paths.log_dir.glob("*.log")), default=None)
+
+    def _log_path(self, launch: str) -> str:
+        path = self._paths.log_dir / f"{launch}.log"
+        if path.parent != self._paths.log_dir or not path.is_file():
+            raise ArcopsError(f"there is no log of a launch {launch[:60]!r}", hint="`arcops events` names the launches")
+        return str(path)
+
+
+def _wire_event(event: StoredEvent) -> wire.Event:
+    return wire.Event(
+        id=event.id,
+        at=event.at,
+        kind=event.kind,
+        phase=event.phase,
+        profile=event.profile,
+        launch_id=event.launch_id,
+        reason=event.reason,
+    )
+
+
+def _event(payload: bytes) -> bytes:
+    return b"data: " + payload + b"\n\n"

@@ -1,0 +1,264 @@
+"""`arcopsd`: wires the parts together, and ends in order."""
+
+import asyncio
+import os
+import pwd
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+import typer
+
+from arcops import __version__
+from arcops.config.paths import DEFAULT_INSTANCE, Paths
+from arcops.core.errors import ArcopsError
+from arcops.core.phase import Phase
+from arcops.core.quantity import Known
+from arcops.core.state import NOTHING_ORDERED, Goal, Order, State
+from arcops.daemon.act import Actor
+from arcops.daemon.clock import Clock
+from arcops.daemon.feeds import Feeds
+from arcops.daemon.journal import Journal
+from arcops.daemon.looks import Looks
+from arcops.daemon.loop import Loop
+from arcops.daemon.observe import Observer
+from arcops.daemon.orders import Orders
+from arcops.daemon.scraper import Scraper
+from arcops.daemon.server import Api, ControlServer
+from arcops.daemon.status import StatusWriter
+from arcops.machine import linger, systemd
+from arcops.machine.lock import DaemonLock
+from arcops.machine.store import Store
+
+LINGER_KEEPS = 30.0
+"""Seconds for which the answer about lingering is kept."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Parts:
+    """Everything that a running daemon is made of."""
+
+    paths: Paths
+    clock: Clock
+    journal: Journal
+    scraper: Scraper
+    looks: Looks
+    actor: Actor
+    loop: Loop
+    orders: Orders
+    status: StatusWriter
+    feeds: Feeds
+    server: ControlServer
+
+
+def assemble(paths: Paths, store: Store, clock: Clock) -> Parts:
+    """The wiring: who knows whom."""
+    loop: Loop | None = None
+
+    def wake() -> None:
+        if loop is not None:
+            loop.wake()
+
+    journal = Journal(store, clock)
+    scraper, looks = Scraper(clock, wake), Looks(clock, wake)
+    actor = Actor(paths, clock, journal, scraper, looks, wake)
+    state = State(since=clock.monotonic(), progress_at=clock.monotonic())
+    loop = Loop(state, clock, Observer(clock, actor, scraper, looks), actor, journal)
+    orders = Orders(loop, actor, clock, os.environ)
+    status = StatusWriter(paths.instance, clock, loop, actor, scraper, journal, Lingering(clock))
+    feeds = Feeds(paths, loop, actor, journal, status)
+    api = Api(paths.instance, os.getpid(), loop, orders, status, feeds)
+    server = ControlServer(api.app(), paths.socket)
+    return Parts(paths, clock, journal, scraper, looks, actor, loop, orders, status, feeds, server)
+
+
+class Lingering:
+    """Whether this user's services survive a logout, looked up now and then."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._at = float("-inf")
+        self._value: bool | None = None
+
+    def __call__(self) -> bool | None:
+        now = self._clock.monotonic()
+        if now - self._at > LINGER_KEEPS:
+            self._at = now
+            reading = linger.lingering(_user())
+            self._value = reading.value if isinstance(reading, Known) else None
+        return self._value
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+async def serve(paths: Paths) -> None:
+    """Run the daemon until it is told to end. Raises ArcopsError where it cannot begin."""
+    paths.make()
+    instance_lock = DaemonLock()
+    instance_lock.acquire(str(paths.daemon_lock))
+    store = Store.open(str(paths.database))
+    try:
+        parts = assemble(paths, store, Clock())
+        if store.recovered is not None:
+            parts.journal.event("trouble", parts.loop.state, store.recovered)
+        await _restore(parts)
+        await _run(parts)
+    finally:
+        store.close()
+        instance_lock.release()
+
+
+async def _restore(parts: Parts) -> None:
+    """What an earlier supervisor left: its backend, and the order in force."""
+    disbelief = await parts.actor.adopt()
+    if disbelief is not None:
+        parts.journal.event("trouble", parts.loop.state, disbelief)
+    order = await _order_in_force(parts)
+    state = parts.loop.state
+    parts.loop.state = State(
+        phase=Phase.STOPPED,
+        since=state.since,
+        progress_at=state.progress_at,
+        reason="nothing is ordered to run" if order.goal is Goal.STOP else f"{order.profile} is ordered to run",
+        order=order,
+    )
+    parts.journal.event("daemon", parts.loop.state, f"arcopsd {__version__} started (pid {os.getpid()})")
+
+
+async def _order_in_force(parts: Parts) -> Order:
+    """The last order that was accepted and did not fail; one that was not settled goes on where it was."""
+    stored = parts.journal.order_in_force
+    if stored is None:
+        return NOTHING_ORDERED
+    committed = stored.state == "committed"
+    if stored.goal == "stop" or stored.profile is None:
+        return Order(stored.id, Goal.STOP, drain=stored.drain, replaces=stored.replaces, committed=committed)
+    order = await parts.orders.restored(stored.id, stored.profile)
+    if committed:
+        return order
+    before = parts.journal.order_before(stored.id)
+    previous = NOTHING_ORDERED
+    if before is not None and before.goal == "run" and before.profile is not None:
+        previous = await parts.orders.restored(before.id, before.profile)
+    return Order(
+        id=order.id,
+        goal=order.goal,
+        profile=order.profile,
+        launch=order.launch,
+        problem=order.problem,
+        drain=stored.drain,
+        replaces=stored.replaces,
+        committed=False,
+        previous=previous,
+        returns=stored.fallback is not None,
+    )
+
+
+async def _run(parts: Parts) -> None:
+    """The loop, the scraper and the server side by side; the end of the loop ends the others."""
+    running = asyncio.get_running_loop()
+    asked = 0
+
+    def end() -> None:
+        nonlocal asked
+        asked += 1
+        parts.loop.leave(None if asked == 1 else 0.0)
+        systemd.notify("STOPPING=1")
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        running.add_signal_handler(number, end)
+    scraping = asyncio.create_task(parts.scraper.run())
+    serving = asyncio.create_task(parts.server.run_on_socket())
+    telling = asyncio.create_task(_tell_systemd(parts))
+    turning = asyncio.create_task(parts.loop.run())
+    try:
+        systemd.notify("READY=1")
+        done, _ = await asyncio.wait({turning, serving, scraping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        parts.journal.event("daemon", parts.loop.state, f"arcopsd ends ({parts.loop.state.phase.value})")
+        parts.feeds.closing.set()
+        parts.loop.wake()
+        parts.server.should_exit = True
+        for task in (telling, scraping, turning):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await serving
+        await parts.looks.close()
+        await parts.scraper.leave()
+        if parts.actor.live is not None:
+            parts.actor.live.detach()
+
+
+async def _tell_systemd(parts: Parts) -> None:
+    """STATUS= for whoever looks with systemctl."""
+    told = ""
+    woken = parts.loop.listen()
+    try:
+        while True:
+            state = parts.loop.state
+            text = f"{state.order.profile or 'no profile'}: {state.phase.value}, {state.reason}"
+            if text != told:
+                told = text
+                systemd.notify(f"STATUS={text[:200]}")
+            woken.clear()
+            await woken.wait()
+    finally:
+        parts.loop.unlisten(woken)
+
+
+def configure_logging() -> None:
+    """One line an event on stderr: for the journal, or for whoever runs it by hand."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and not os.environ.get("NO_COLOR")),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `arcopsd`; returns its exit code."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command()(arcopsd)
+    return int(app(list(argv) if argv is not None else None, prog_name="arcopsd", standalone_mode=False) or 0)
+
+
+def arcopsd(
+    instance: str = typer.Option(DEFAULT_INSTANCE, "--instance", "-i", envvar="ARCOPS_INSTANCE", metavar="NAME"),
+    version: bool = typer.Option(False, "--version", help="Print the version."),
+) -> int:
+    """Supervise one vLLM server: own the card's lock, run the ordered profile, say why."""
+    if version:
+        sys.stdout.write(f"arcopsd {__version__}\n")
+        return 0
+    configure_logging()
+    asyncio.run(serve(Paths.of(instance)))
+    return 0
+
+
+def run() -> None:
+    """The entry point."""
+    try:
+        raise SystemExit(main())
+    except ArcopsError as error:
+        sys.stderr.write(f"arcopsd: {error}\n")
+        raise SystemExit(int(error.exit_code)) from None
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,117 @@
+"""One look at everything: gathers what is cheap now and what the slower observers said last."""
+
+from collections.abc import Callable
+
+from arcops.core.metrics import Sample
+from arcops.core.phase import Phase
+from arcops.core.quantity import Known, Reading, Unknown
+from arcops.core.state import State
+from arcops.core.world import Activity, Backend, Lock, World
+from arcops.daemon.act import Actor
+from arcops.daemon.clock import Clock
+from arcops.daemon.looks import Looks
+from arcops.daemon.scraper import Pace, Scraper
+from arcops.machine import lock
+
+_RISING = frozenset({Phase.STARTING, Phase.CHECKING})
+_STEADY = frozenset({Phase.SERVING, Phase.SUSPECT, Phase.DRAINING})
+
+
+class Observer:
+    """Renders the World. Its own faults become absences with their reason."""
+
+    def __init__(self, clock: Clock, actor: Actor, scraper: Scraper, looks: Looks) -> None:
+        self._clock = clock
+        self._actor = actor
+        self._scraper = scraper
+        self._looks = looks
+
+    def look(self, state: State) -> World:
+        """The world as it is for `state`: its phase says which signs of life count."""
+        backend = self._backend()
+        self._scraper.set_pace(pace_of(state.phase))
+        live = self._actor.live
+        ending = None
+        if backend is not None and live is not None and backend.main is not None and not backend.main_alive:
+            ending = live.ending(state.phase)
+        return World(
+            now=self._clock.monotonic(),
+            dice=self._clock.dice(),
+            lock=self._lock(state, backend),
+            port=self._looks.port,
+            card=self._looks.card,
+            backend=backend,
+            server=self._scraper.server,
+            answer=self._scraper.answer,
+            activity=self._activity(state),
+            requests=requests_of(self._scraper.sample),
+            ending=ending,
+        )
+
+    def _backend(self) -> Backend | None:
+        live = self._actor.live
+        if live is None:
+            return None
+        if self._actor.phase_rises:
+            live.read_progress()
+        return live.look()
+
+    def _lock(self, state: State, backend: Backend | None) -> Reading[Lock]:
+        """Ours is what this process holds, or what the backend of an earlier supervisor holds for us."""
+        now = self._clock.monotonic()
+        launch = backend.launch if backend is not None else state.order.launch
+        held = self._actor.locks.held
+        if launch is None:
+            return Known(Lock(ours=bool(held), holders=(), since=self._actor.locked_at), now)
+        missing = [path for path in launch.locks if path not in held]
+        if not missing:
+            return Known(Lock(ours=True, holders=(), since=self._actor.locked_at), now)
+        if backend is not None and self._actor.live is not None:
+            return self._inherited(missing, backend, self._actor.live.members, now)
+        return Known(Lock(ours=False, holders=self._actor.lock_holders, since=now), now)
+
+    def _inherited(
+        self, missing: list[str], backend: Backend, members: Callable[[], tuple[int, ...]], now: float
+    ) -> Reading[Lock]:
+        try:
+            pids = members()
+            ours = all(lock.holds(path, pids) for path in missing)
+        except OSError as error:
+            return Unknown(f"the lock's holder cannot be read: {error.strerror}", now)
+        return Known(Lock(ours=ours, holders=() if ours else self._actor.lock_holders, since=backend.spawned_at), now)
+
+    def _activity(self, state: State) -> Reading[Activity]:
+        """Log and processor time while it starts, counters and the KV gauge while it serves."""
+        now = self._clock.monotonic()
+        live = self._actor.live
+        if live is None:
+            return Unknown("there is no backend", now)
+        if state.phase in _STEADY:
+            sample = self._scraper.sample
+            return sample if isinstance(sample, Unknown) else Known(_served(sample.value), sample.at)
+        return Known(Activity(live.log_bytes(), live.cpu_seconds(), counters=0.0, kv_usage=0.0), now)
+
+
+def pace_of(phase: Phase) -> Pace:
+    """How often the backend is asked in a phase, and for what."""
+    if phase in _RISING:
+        return Pace.RISING
+    return Pace.STEADY if phase in _STEADY else Pace.OFF
+
+
+def requests_of(sample: Reading[Sample]) -> Reading[int]:
+    """Requests running and waiting, where vLLM says both."""
+    if isinstance(sample, Unknown):
+        return sample
+    running, waiting = sample.value.running, sample.value.waiting
+    if running is None or waiting is None:
+        return Unknown("vLLM does not say how many requests it has", sample.at)
+    return Known(int(running + waiting), sample.at)
+
+
+def _served(sample: Sample) -> Activity:
+    """Every counter that can move, as one number. What is missing stays missing for all of a launch: it may count 0."""
+    finished = sum((sample.finished or {}).values())
+    counters = (sample.prompt_tokens, sample.generation_tokens, sample.prefix_queries, sample.preemptions, finished)
+    total = sum(counter or 0.0 for counter in counters)
+    return Activity(log_bytes=0, cpu_seconds=0.0, counters=total, kv_usage=sample.kv_usage or 0.0)

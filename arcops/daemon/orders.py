@@ -1,0 +1,115 @@
+"""From what a client asks to an order: all that can be checked is checked before the running backend is touched."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from arcops.config import Config
+from arcops.core.admit import Request, Verb
+from arcops.core.errors import ArcopsError, BlockedError, ExitCode
+from arcops.core.launch import Launch
+from arcops.core.quantity import Unknown
+from arcops.core.state import Goal, Order
+from arcops.daemon.act import Actor
+from arcops.daemon.clock import Clock
+from arcops.daemon.looks import look_at_cards, look_at_port
+from arcops.daemon.loop import Loop
+from arcops.machine import environment, lock
+from arcops.wire import RestartRequest, StopRequest, SwitchRequest
+
+SETUP_WITHIN = 60.0
+"""Seconds for a setup script; oneAPI's takes one or two."""
+
+
+class Orders:
+    """Resolves, checks and submits. It changes nothing by itself."""
+
+    def __init__(self, loop: Loop, actor: Actor, clock: Clock, env: Mapping[str, str]) -> None:
+        self._loop = loop
+        self._actor = actor
+        self._clock = clock
+        self._env = env
+
+    async def switch(self, request: SwitchRequest) -> tuple[Order | str, tuple[str, ...]]:
+        """Raises ArcopsError: 6 for a bad profile, 5 where card or port are taken, 4 when busy."""
+        launch = await self.resolve(request.profile)
+        await self._check_room(launch)
+        plan = self.plan(launch, request)
+        if request.dry_run:
+            return "dry run: nothing was done", plan
+        order = self._loop.submit(
+            Request(Verb.SWITCH, launch, request.drain, replace=request.replace, rollback=request.rollback)
+        )
+        return order, plan
+
+    async def stop(self, request: StopRequest) -> Order | str:
+        return self._loop.submit(Request(Verb.STOP, drain=request.drain))
+
+    async def restart(self, request: RestartRequest) -> Order | str:
+        """The ordered profile anew, as its file says now; the order that is under way does not count."""
+        order = self._loop.state.order
+        if order.goal is Goal.STOP or order.profile is None:
+            raise ArcopsError(
+                "nothing is ordered to run", hint="use `arcops switch PROFILE`", exit_code=ExitCode.NOT_RUNNING
+            )
+        launch = await self.resolve(order.profile)
+        await self._check_room(launch)
+        return self._loop.submit(Request(Verb.RESTART, launch, request.drain, replace=request.replace))
+
+    async def resolve(self, profile: str) -> Launch:
+        """The launch of a profile as its file says now, with its setup script run. Raises ArcopsError."""
+        launch = await asyncio.to_thread(lambda: Config.load(self._env).launch(profile))
+        if launch.setup is not None:
+            self._actor.setups[launch.setup] = await asyncio.to_thread(
+                environment.sourced, launch.setup, os.environ, SETUP_WITHIN
+            )
+        return launch
+
+    async def restored(self, order_id: int, profile: str) -> Order:
+        """The standing order to run `profile`, as after a reboot; with its problem where it cannot be resolved now."""
+        try:
+            launch = await self.resolve(profile)
+        except ArcopsError as error:
+            return Order(order_id, Goal.RUN, profile, problem=error.message)
+        return Order(order_id, Goal.RUN, profile, launch)
+
+    async def _check_room(self, launch: Launch) -> None:
+        """Lock, port and cards, as far as our own backend does not hold them itself. Raises BlockedError."""
+        ours = self._actor.ours()
+        held = set(self._actor.locks.held)
+        foreign = await asyncio.to_thread(
+            lambda: [
+                holder
+                for path in launch.locks
+                if path not in held
+                for holder in lock.holders_of(path)
+                if holder.pid is None or (holder.pid not in ours and holder.pid != os.getpid())
+            ]
+        )
+        if foreign:
+            raise BlockedError("; ".join(map(str, foreign)), hint="stop that one first, then try again")
+        at = self._clock.monotonic()
+        port = await asyncio.to_thread(look_at_port, launch, ours, at)
+        card = await asyncio.to_thread(look_at_cards, launch, ours, at)
+        if isinstance(port, Unknown) or isinstance(card, Unknown):
+            unread = [reading.reason for reading in (port, card) if isinstance(reading, Unknown)]
+            raise BlockedError("; ".join(unread), hint="what cannot be seen is not taken for free")
+        foreign_memory = (holder for holder in card.value.holders if holder.command not in launch.allow_holders)
+        holders = (*port.value.listeners, *foreign_memory)
+        if holders:
+            raise BlockedError("; ".join(map(str, holders)), hint="end that process, or choose another port or card")
+
+    def plan(self, launch: Launch, request: SwitchRequest) -> tuple[str, ...]:
+        """What a switch would do, a sentence a step."""
+        live = self._actor.live
+        steps: list[str] = []
+        if live is not None:
+            limit = live.record.launch.limits.drain if request.drain is None else request.drain
+            steps.append(f"let open requests of {live.record.launch.profile} go on for up to {limit:.0f} s")
+            steps.append(f"stop {live.record.launch.profile} (launch {live.record.launch_id}), wait for port and card")
+        steps.append(f"start {launch.profile}: {Path(launch.argv[0]).name} on {launch.host}:{launch.port}")
+        steps.append(f"check that it serves {launch.served_name}" + (" and answers" * launch.checks.first_answer))
+        if live is not None and request.rollback:
+            steps.append(f"go back to {live.record.launch.profile} if that fails")
+        return tuple(steps)

@@ -1,0 +1,166 @@
+"""Asks the backend over HTTP, at the pace that its phase calls for, and keeps what it said."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+
+from arcops.core import metrics
+from arcops.core.launch import Launch
+from arcops.core.metrics import Sample
+from arcops.core.quantity import Known, Reading, Unknown
+from arcops.core.rates import Rates, Timed, rates
+from arcops.core.world import Answer, AnswerState, Server
+from arcops.daemon.clock import Clock
+from arcops.machine.vllm import VllmServer
+
+RISING_EVERY = 0.1
+"""Seconds between two looks while the backend comes up: what a switch may lose to polling."""
+STEADY_EVERY = 1.0
+"""Seconds between two scrapes of a backend that serves."""
+FINE_SAMPLES = 330
+"""Samples that are kept at the pace of the scrapes; older ones are thinned to one in ten."""
+COARSE_SAMPLES = 360
+POINTS = 3600
+"""Seconds of history for plots."""
+
+
+class Pace(Enum):
+    """What is asked, and how often."""
+
+    OFF = "off"
+    RISING = "rising"
+    """Does anybody answer, and who?"""
+    STEADY = "steady"
+    """What do the numbers say?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One second of the past; `at` is monotonic."""
+
+    at: float
+    running: float | None
+    waiting: float | None
+    kv_usage: float | None
+    prefill: float | None
+    decode: float | None
+
+
+class Scraper:
+    """Owns the connection to one backend at a time. What it knows are readings; it decides nothing."""
+
+    def __init__(self, clock: Clock, wake: Callable[[], None]) -> None:
+        self._clock = clock
+        self._wake = wake
+        self._pace = Pace.OFF
+        self._turn = asyncio.Event()
+        self._vllm: VllmServer | None = None
+        self._launch_id = ""
+        self._probe: asyncio.Task[None] | None = None
+        self._fine: deque[Timed] = deque(maxlen=FINE_SAMPLES)
+        self._coarse: deque[Timed] = deque(maxlen=COARSE_SAMPLES)
+        self.points: deque[Point] = deque(maxlen=POINTS)
+        self.answer: Answer | None = None
+        self.server: Reading[Server] = self._nothing()
+        self.sample: Reading[Sample] = self._nothing()
+
+    async def attend(self, launch_id: str, launch: Launch, api_key: str | None) -> None:
+        """Turn to another backend; what was known of the last one is forgotten, its samples excepted."""
+        await self.leave()
+        self._launch_id = launch_id
+        self._vllm = VllmServer(launch.host, launch.port, api_key, now=self._clock.monotonic)
+
+    async def leave(self) -> None:
+        """Ask nobody any more."""
+        if self._probe is not None:
+            self._probe.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._probe
+            self._probe = None
+        vllm, self._vllm = self._vllm, None
+        self.answer, self.server, self.sample = None, self._nothing(), self._nothing()
+        if vllm is not None:
+            await vllm.close()
+
+    def set_pace(self, pace: Pace) -> None:
+        """Another phase, another pace; a faster one begins at once."""
+        if pace is not self._pace:
+            self._pace = pace
+            self._turn.set()
+
+    def ask(self, model: str, deadline: float) -> None:
+        """Put one short question; the answer turns up in `answer`."""
+        if self._vllm is None or (self._probe is not None and not self._probe.done()):
+            return
+        self.answer = Answer(self._launch_id, AnswerState.WAITING)
+        self._probe = asyncio.create_task(self._ask(self._vllm, model, deadline))
+
+    async def _ask(self, vllm: VllmServer, model: str, deadline: float) -> None:
+        said = await vllm.first_answer(model, deadline)
+        self.answer = Answer(self._launch_id, said.state, said.detail)
+        self._wake()
+
+    async def run(self) -> None:
+        """Scrape until cancelled."""
+        while True:
+            self._turn.clear()
+            began = self._clock.monotonic()
+            vllm = self._vllm
+            if vllm is not None and self._pace is not Pace.OFF:
+                await self._scrape(vllm)
+                self._wake()
+            every = RISING_EVERY if self._pace is Pace.RISING else STEADY_EVERY
+            rest = max(0.0, began + every - self._clock.monotonic())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(rest):
+                    await self._turn.wait()
+
+    async def _scrape(self, vllm: VllmServer) -> None:
+        match self._pace:
+            case Pace.OFF:
+                return
+            case Pace.RISING:
+                server = await self._look(vllm)
+                if vllm is self._vllm:
+                    self.server = server
+            case Pace.STEADY:
+                text = await vllm.metrics()
+                if vllm is self._vllm:
+                    self._take(text)
+
+    async def _look(self, vllm: VllmServer) -> Reading[Server]:
+        if not await vllm.accepts():
+            return Unknown("nobody accepts connections yet", self._clock.monotonic())
+        return await vllm.look()
+
+    def _take(self, text: Reading[str]) -> None:
+        if isinstance(text, Unknown):
+            self.sample = text
+            return
+        sample = metrics.parse(text.value)
+        if sample.running is None and sample.generation_tokens is None:
+            self.sample = Unknown("the metrics hold nothing of vLLM's", text.at)
+            return
+        self.sample = Known(sample, text.at)
+        self._keep(Timed(text.at, sample, self._launch_id))
+
+    def _keep(self, timed: Timed) -> None:
+        if len(self._fine) == FINE_SAMPLES:
+            oldest = self._fine[0]
+            if not self._coarse or oldest.at - self._coarse[-1].at >= 10 * STEADY_EVERY:
+                self._coarse.append(oldest)
+        self._fine.append(timed)
+        recent = rates([*self._fine][-30:], 2.5 * STEADY_EVERY)
+        prefill = recent.prefill if recent.prefilling is None else recent.prefilling.rate
+        self.points.append(Point(timed.at, recent.running, recent.waiting, recent.kv_usage, prefill, recent.decode))
+
+    def rates(self, window: float) -> Rates:
+        """Rates over the last `window` seconds."""
+        samples = [*self._fine] if window <= FINE_SAMPLES else [*self._coarse, *self._fine]
+        return rates(samples, window)
+
+    def _nothing(self) -> Unknown:
+        return Unknown("nothing was asked yet", self._clock.monotonic())

@@ -1,0 +1,158 @@
+"""The state in words for clients: `wire.Status` from what the loop, the actor and the scraper know."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+from arcops import __version__, wire
+from arcops.core.phase import Phase
+from arcops.core.rates import Rates
+from arcops.core.state import Goal, Order, Outcome, State
+from arcops.daemon.act import Actor
+from arcops.daemon.backend import LiveBackend
+from arcops.daemon.clock import Clock
+from arcops.daemon.journal import Journal
+from arcops.daemon.loop import Loop
+from arcops.daemon.scraper import Scraper
+
+
+class StatusWriter:
+    """Renders statuses; holds nothing but its sources."""
+
+    def __init__(
+        self,
+        instance: str,
+        clock: Clock,
+        loop: Loop,
+        actor: Actor,
+        scraper: Scraper,
+        journal: Journal,
+        lingering: Callable[[], bool | None],
+    ) -> None:
+        self._instance = instance
+        self._clock = clock
+        self._loop = loop
+        self._actor = actor
+        self._scraper = scraper
+        self._journal = journal
+        self._lingering = lingering
+        self._started_at = clock.wall()
+
+    def status(self, window: float) -> wire.Status:
+        """Everything, with rates over the last `window` seconds."""
+        state, live = self._loop.state, self._actor.live
+        numbers = self._scraper.rates(window)
+        wall = self._clock.to_wall
+        return wire.Status(
+            instance=self._instance,
+            at=self._clock.wall(),
+            daemon=wire.DaemonInfo(pid=os.getpid(), version=__version__, started_at=self._started_at),
+            phase=state.phase.value,
+            phase_code=state.phase.code,
+            since=wall(state.since),
+            reason=state.reason,
+            order=_order(state.order),
+            backend=None if live is None else self._backend(live),
+            start=self._start(state, live),
+            locks=self._locks(live),
+            failure=_failure(state),
+            retry_at=None if state.retry_at is None else wall(state.retry_at),
+            settled=tuple(_outcome(outcome) for outcome in state.settled),
+            rates=self._in_wall_time(numbers),
+            rates_age=None if numbers.at is None else max(0.0, self._clock.monotonic() - numbers.at),
+            window=window,
+            lingering=self._lingering(),
+            trouble=tuple(one for one in (self._journal.trouble, self._actor.trouble) if one is not None),
+        )
+
+    def history(self, seconds: float) -> wire.History:
+        """The last `seconds` seconds, a point a second."""
+        oldest = self._clock.monotonic() - seconds
+        points = tuple(
+            wire.HistoryPoint(
+                at=self._clock.to_wall(point.at),
+                running=point.running,
+                waiting=point.waiting,
+                kv_usage=point.kv_usage,
+                prefill=point.prefill,
+                decode=point.decode,
+            )
+            for point in self._scraper.points
+            if point.at >= oldest
+        )
+        return wire.History(points=points)
+
+    def _backend(self, live: LiveBackend) -> wire.BackendInfo:
+        world = self._loop.world
+        seen = None if world is None else world.backend
+        launch = live.record.launch
+        ready_after = self._actor.ready_after
+        return wire.BackendInfo(
+            launch_id=live.record.launch_id,
+            profile=launch.profile,
+            served_name=launch.served_name,
+            url=f"http://{f'[{launch.host}]' if ':' in launch.host else launch.host}:{launch.port}",
+            pid=None if live.record.main is None else live.record.main.pid,
+            processes=0 if seen is None else len(seen.processes),
+            spawned_at=live.record.spawned_at,
+            ready_at=None if ready_after is None else live.record.spawned_at + ready_after,
+            enclosure=f"{live.record.enclosure.kind.value} {live.record.enclosure.name}",
+            log_path=live.record.log_path,
+            speculates=launch.speculates,
+            adopted=live.adopted,
+        )
+
+    def _start(self, state: State, live: LiveBackend | None) -> wire.StartInfo | None:
+        if live is None or state.phase not in (Phase.STARTING, Phase.CHECKING):
+            return None
+        progress = live.progress
+        return wire.StartInfo(
+            stage=progress.stage.value,
+            fraction=progress.fraction,
+            detail=progress.detail,
+            elapsed=self._clock.monotonic() - live.record.spawned_monotonic,
+            usual=self._journal.usual_load_time(live.record.launch.profile),
+        )
+
+    def _locks(self, live: LiveBackend | None) -> tuple[str, ...]:
+        held = self._actor.locks.held
+        inherited = () if live is None or not live.adopted else live.record.launch.locks
+        return tuple(dict.fromkeys((*held, *inherited)))
+
+    def _in_wall_time(self, numbers: Rates) -> Rates:
+        if numbers.at is None:
+            return numbers
+        prefilling = numbers.prefilling
+        if prefilling is not None:
+            prefilling = replace(prefilling, since=self._clock.to_wall(prefilling.since))
+        return replace(numbers, at=self._clock.to_wall(numbers.at), prefilling=prefilling)
+
+
+def _order(order: Order) -> wire.OrderInfo:
+    previous = order.previous if order.returns else None
+    return wire.OrderInfo(
+        id=order.id,
+        goal=order.goal.value,
+        profile=order.profile,
+        committed=order.committed,
+        previous=previous.profile if previous is not None and previous.goal is Goal.RUN else None,
+    )
+
+
+def _failure(state: State) -> wire.FailureInfo | None:
+    failure = state.failure
+    if failure is None:
+        return None
+    return wire.FailureInfo(cause=failure.cause, summary=failure.summary, hint=failure.hint, evidence=failure.evidence)
+
+
+def _outcome(outcome: Outcome) -> wire.OutcomeInfo:
+    return wire.OutcomeInfo(
+        order_id=outcome.order_id,
+        exit_code=int(outcome.exit_code),
+        summary=outcome.summary,
+        hint=outcome.hint,
+        evidence=outcome.evidence,
+        superseded=outcome.superseded,
+        returned_to=outcome.returned_to,
+    )

@@ -1,0 +1,49 @@
+"""The words for cards, and what a reader of one driver has to offer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class CardIdentity:
+    """A display-class PCI device, found by its address, never by a card number."""
+
+    address: str
+    """`0000:03:00.0`, as sysfs writes it."""
+    vendor: int
+    device: int
+    driver: str | None
+    """Name of the kernel driver; None when none is bound."""
+    name: str | None
+    """What the card is called; None for one that arcops has no name for."""
+    render_node: str | None
+    """`/dev/dri/renderD128`; None when the driver makes none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One user of a card's memory, which counts once, however many processes share it (fork, descriptor passing)."""
+
+    pdev: str
+    """PCI address of the card."""
+    client_id: int
+    """Unique per card only."""
+    pids: tuple[int, ...]
+    resident_bytes: int
+    """Memory that is on the card now."""
+    total_bytes: int
+    """Memory that was allocated there, evicted buffers included."""
+
+
+class CardReader(Protocol):
+    """Reads the cards of some kernel drivers. One file for each, one line in `arcops.machine.gpu.READERS`."""
+
+    @property
+    def drivers(self) -> frozenset[str]:
+        """Kernel drivers that it understands."""
+        ...
+
+    def holders(self, addresses: Sequence[str]) -> tuple[tuple[Client, ...], int]:
+        """Who has memory of these cards, and how many processes could not be looked into (they might have, too)."""
+        ...

@@ -1,0 +1,35 @@
+"""Reads what a keeper wrote down about its backend."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from arcops.core.world import ProcessId
+
+_LARGEST = 64 * 1024
+"""Bytes; a real status has some 300."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperStatus:
+    """The keeper's own words, in the field names of its file."""
+
+    launch: str
+    boot_id: str
+    keeper: ProcessId
+    main: ProcessId | None
+    """None only when the main process could not even be forked."""
+    exit: int | None = None
+    """Exit code of the main process, negative for a signal, 127 when it could not be executed; None while it runs."""
+    error: str | None = None
+    """Why the main process could not be started."""
+
+
+def read(path: str) -> KeeperStatus | None:
+    """The status, or None when there is none that can be read: missing, torn or garbage."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_LARGEST)
+        return msgspec.json.decode(content, type=KeeperStatus)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None

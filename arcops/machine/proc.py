@@ -1,0 +1,160 @@
+"""The formats of /proc, read in one place: entries vanish while they are read, and that is never an error here.
+
+Source: proc(5). The other modules of the machine share these words and nothing else.
+"""
+
+import os
+import pwd
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+ROOT = "/proc"
+_KERNEL_THREAD = 0x00200000
+"""PF_KTHREAD in the flags of /proc/PID/stat (include/linux/sched.h)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What /proc/PID/stat says. Times in clock ticks; `start` counts from boot."""
+
+    pid: int
+    command: str
+    state: str
+    parent: int
+    session: int
+    flags: int
+    ticks: int
+    """User and system time of the process, its ended children excepted."""
+    threads: int
+    start: int
+
+    @property
+    def ended(self) -> bool:
+        """A zombie. One whose other threads still run is not: it goes on holding memory and descriptors."""
+        return self.state in "ZXx" and self.threads <= 1
+
+    @property
+    def kernel_thread(self) -> bool:
+        return bool(self.flags & _KERNEL_THREAD)
+
+
+def pids(root: str = ROOT) -> tuple[int, ...]:
+    """Every process that this user may see, in no order. Raises OSError when /proc itself cannot be read."""
+    return tuple(int(name) for name in os.listdir(root) if name.isdigit())
+
+
+def stat(pid: int, root: str = ROOT) -> Stat | None:
+    """The process as it is now, or None when it has gone (or was never there)."""
+    try:
+        with open(f"{root}/{pid}/stat", "rb") as file:
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return None
+    return parse_stat(text)
+
+
+def parse_stat(text: str) -> Stat | None:
+    """Parse one line of /proc/PID/stat; the command may itself contain spaces and brackets. None for anything else."""
+    before, opening, rest = text.partition("(")
+    command, closing, after = rest.rpartition(")")
+    fields = after.split()
+    # `fields` begins with the third field of proc(5), the state.
+    if not opening or not closing or len(fields) < 20:
+        return None
+    try:
+        return Stat(
+            pid=int(before),
+            command=command,
+            state=fields[0],
+            parent=int(fields[1]),
+            session=int(fields[3]),
+            flags=int(fields[6]),
+            ticks=int(fields[11]) + int(fields[12]),
+            threads=int(fields[17]),
+            start=int(fields[19]),
+        )
+    except ValueError:
+        return None
+
+
+def every_stat(root: str = ROOT) -> Iterator[Stat]:
+    """Every process that could be read."""
+    for pid in pids(root):
+        found = stat(pid, root)
+        if found is not None:
+            yield found
+
+
+def below(pid: int, every: Iterable[Stat]) -> set[int]:
+    """Pids of the descendants of a process, itself excepted, in one picture of all processes."""
+    children: dict[int, list[int]] = {}
+    for one in every:
+        children.setdefault(one.parent, []).append(one.pid)
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        # Never the same one twice: the picture was not taken in an instant, and may show a circle.
+        new = set(children.get(waiting.pop(), ())) - found - {pid}
+        found |= new
+        waiting += new
+    return found
+
+
+def user_name(uid: int) -> str:
+    """The login name, or the number where the machine knows no name for it."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def describe(pid: int, root: str = ROOT) -> tuple[str | None, str | None]:
+    """Command (comm, at most 15 characters) and user of a process; None for what could not be read."""
+    command: str | None = None
+    user: str | None = None
+    try:
+        with open(f"{root}/{pid}/status", "rb") as file:
+            for raw in file:
+                key, _, value = raw.decode("utf-8", "replace").partition(":")
+                if key == "Name":
+                    command = value.strip()
+                elif key == "Uid":
+                    user = user_name(int(value.split()[0]))
+                    break
+    except (OSError, ValueError, IndexError):
+        return command, user
+    return command, user
+
+
+def descriptors(pid: int, root: str = ROOT) -> tuple[tuple[str, str], ...]:
+    """Open descriptors of a process as (number, target of the link); empty when the process has gone.
+
+    Links are read, never followed: a `stat` through one could hang on a dead network mount.
+    Raises PermissionError when this user may not look: that is "unknown", never "none".
+    """
+    folder = f"{root}/{pid}/fd"
+    found: list[tuple[str, str]] = []
+    try:
+        for number in os.listdir(folder):
+            try:
+                found.append((number, os.readlink(f"{folder}/{number}")))
+            except PermissionError:
+                raise
+            except OSError:
+                continue
+    except PermissionError:
+        raise
+    except OSError:
+        pass
+    return tuple(found)
+
+
+def descriptor_info(pid: int, number: str, root: str = ROOT) -> str | None:
+    """The text of /proc/PID/fdinfo/N, or None when it has gone. Raises PermissionError like `descriptors`."""
+    try:
+        with open(f"{root}/{pid}/fdinfo/{number}", "rb") as file:
+            return file.read().decode("utf-8", "replace")
+    except PermissionError:
+        raise
+    except OSError:
+        return None

@@ -1,0 +1,95 @@
+"""Processes by identity: found, described, signalled, and never confused with a later one of the same pid."""
+
+import os
+import signal as signals
+from collections.abc import Iterable
+
+from arcops.core.world import ProcessId
+from arcops.machine import proc
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+def boot_id() -> str:
+    """The kernel's name for this boot. Raises OSError without /proc, where nothing here works."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def identify(pid: int) -> ProcessId | None:
+    """The identity of a living process, or None when there is none (a zombie is none)."""
+    found = proc.stat(pid)
+    return None if found is None or found.ended else ProcessId(pid, found.start)
+
+
+def alive(process: ProcessId) -> bool:
+    """This very process still runs: same start time, and not a zombie."""
+    return identify(process.pid) == process
+
+
+def describe(pid: int) -> tuple[str | None, str | None]:
+    """Command (comm) and user of a process; None for what could not be read."""
+    return proc.describe(pid)
+
+
+def open_pidfd(process: ProcessId) -> int | None:
+    """A descriptor of this very process, readable once it has ended; None when it has already gone.
+
+    The start time is checked *after* the descriptor is open: from then on a reused pid cannot be meant.
+    Raises OSError for anything but "no such process" (out of descriptors, for one).
+    """
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    if alive(process):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def signal(process: ProcessId, sig: signals.Signals) -> bool:
+    """Send `sig` to this very process; False when it has gone. Raises PermissionError when it is not ours to signal."""
+    descriptor = open_pidfd(process)
+    if descriptor is None:
+        return False
+    try:
+        signals.pidfd_send_signal(descriptor, sig)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """Processor time that the living ones of `pids` have used so far, in seconds (resolution 0.01 s)."""
+    found = (proc.stat(pid) for pid in pids)
+    return sum(one.ticks for one in found if one is not None) / _TICKS_PER_SECOND
+
+
+def find_by_argument(argument: str) -> tuple[ProcessId, ...]:
+    """Every living process with `argument` as one whole element of its command line, by pid."""
+    wanted = os.fsencode(argument)
+    found = (identify(pid) for pid in sorted(proc.pids()) if wanted in _arguments(pid))
+    return tuple(one for one in found if one is not None)
+
+
+def session_members(sid: int) -> tuple[int, ...]:
+    """The living processes of a session, by pid."""
+    return tuple(sorted(one.pid for one in proc.every_stat() if one.session == sid and not one.ended))
+
+
+def descendants(pid: int) -> tuple[int, ...]:
+    """The living descendants of a process, itself excepted, by pid."""
+    every = tuple(proc.every_stat())
+    below = proc.below(pid, every)
+    return tuple(sorted(one.pid for one in every if one.pid in below and not one.ended))
+
+
+def _arguments(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []

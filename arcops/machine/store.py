@@ -1,0 +1,279 @@
+"""What survives a reboot: the last order, the history of events, and how long loads take. SQLite, one writer."""
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Literal, TypeVar
+
+import msgspec
+
+from arcops.core.errors import ArcopsError
+
+SCHEMA = 1
+MOST_EVENTS = 100_000
+_PRUNE_EVERY = 1_000
+"""Events; deleting in batches keeps the usual insert cheap."""
+_LOADS_COUNTED = 5
+_WAIT_MS = 2_000
+"""Milliseconds that a statement waits for another process (a copy by the operator) to let go of the file."""
+_BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS orders (
+    id INTEGER PRIMARY KEY, goal TEXT NOT NULL, profile TEXT, fallback TEXT, drain REAL,
+    accepted_at REAL NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL, replaces TEXT);
+CREATE TABLE IF NOT EXISTS events (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, kind TEXT NOT NULL, phase TEXT NOT NULL,
+    profile TEXT, launch_id TEXT, reason TEXT NOT NULL, data TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS launches (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, profile TEXT NOT NULL, seconds_to_ready REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS launches_by_profile ON launches (profile, id);
+"""
+
+Goal = Literal["run", "stop"]
+OrderState = Literal["accepted", "committed", "failed", "superseded"]
+T = TypeVar("T")
+
+
+class StoreError(ArcopsError):
+    """The database could not be read or written; `reason` in words."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the state database failed: {reason}", hint="look at the disk that holds the state folder")
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOrder:
+    """An order as it was accepted, and what became of it. A later order has a larger id."""
+
+    id: int
+    goal: Goal
+    profile: str | None
+    """What is to run; None for a stop."""
+    fallback: str | None
+    """What to go back to when the new profile fails; None for nothing."""
+    drain: float | None
+    """Seconds that open requests may go on; None for what the profile says."""
+    accepted_at: float
+    """Seconds since the epoch."""
+    state: OrderState = "accepted"
+    why: str = ""
+    replaces: str | None = None
+    """Id of the launch that it takes the place of; None when none was running."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """One line of the history. `id` is given by the store: 0 until then."""
+
+    id: int
+    at: float
+    """Seconds since the epoch."""
+    kind: str
+    phase: str
+    profile: str | None
+    launch_id: str | None
+    reason: str
+    data: str = "{}"
+    """JSON."""
+
+
+_SAVE_ORDER = """
+INSERT INTO orders (id, goal, profile, fallback, drain, accepted_at, state, why, replaces)
+VALUES (:id, :goal, :profile, :fallback, :drain, :accepted_at, :state, :why, :replaces)
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, why = excluded.why
+"""
+_ADD_EVENT = """
+INSERT INTO events (at, kind, phase, profile, launch_id, reason, data)
+VALUES (:at, :kind, :phase, :profile, :launch_id, :reason, :data)
+"""
+_ORDER_IN_FORCE = """
+SELECT * FROM orders WHERE id < coalesce(?, 1 << 62) AND state IN (SELECT value FROM json_each(?))
+ORDER BY id DESC LIMIT 1
+"""
+_EVENTS = """
+SELECT * FROM events WHERE id > ? AND (? IS NULL OR kind IN (SELECT value FROM json_each(?))) ORDER BY id LIMIT ?
+"""
+
+
+class Store:
+    """One open database. Every method may be called from any thread, and raises StoreError on failure."""
+
+    def __init__(self, connection: sqlite3.Connection, recovered: str | None) -> None:
+        self._connection = connection
+        self._turn = threading.Lock()
+        self.recovered = recovered
+        """Where a corrupt database was moved to when this one was opened, in words; None when all was well."""
+
+    @classmethod
+    def open(cls, path: str) -> "Store":
+        """Open or make the database (0600). A corrupt one is moved aside, and `recovered` says so."""
+        try:
+            try:
+                return cls(_connect(path), None)
+            except sqlite3.DatabaseError as error:
+                if not _is_broken(error):
+                    raise
+                aside = _move_aside(path)
+                return cls(_connect(path), f"the state database was corrupt ({error}); it is kept as {aside}")
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{path}: {error}") from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def save_order(self, order: StoredOrder) -> None:
+        """Write an accepted order down, on the disk before this returns: it has to survive a power cut."""
+        self._durably(_SAVE_ORDER, asdict(order))
+
+    def settle(self, order_id: int, state: Literal["committed", "failed", "superseded"], why: str) -> None:
+        """Write down what became of an order, as durably as the order itself. StoreError when there is none such."""
+        values = {"id": order_id, "state": state, "why": why}
+        if self._durably("UPDATE orders SET state = :state, why = :why WHERE id = :id", values) == 0:
+            raise StoreError(f"there is no order {order_id}")
+
+    def last_order(self) -> StoredOrder | None:
+        """The order that was accepted last, whatever became of it; None before the first."""
+        found = self._rows(StoredOrder, "SELECT * FROM orders ORDER BY id DESC LIMIT 1")
+        return found[0] if found else None
+
+    def order_in_force(
+        self, before: int | None = None, states: Collection[OrderState] = ("accepted", "committed")
+    ) -> StoredOrder | None:
+        """The last order in one of these states, of those before the id `before` (None: of all)."""
+        found = self._rows(StoredOrder, _ORDER_IN_FORCE, (before, json.dumps(sorted(states))))
+        return found[0] if found else None
+
+    def highest_order_id(self) -> int:
+        """The id of the last order; 0 before the first."""
+        last = self.last_order()
+        return 0 if last is None else last.id
+
+    def add_event(self, event: StoredEvent) -> int:
+        """Append to the history; the id is larger than that of every earlier event, pruned ones included."""
+
+        def insert(connection: sqlite3.Connection) -> int:
+            placed = connection.execute(_ADD_EVENT, asdict(event)).lastrowid or 0
+            if placed % _PRUNE_EVERY == 0:
+                connection.execute("DELETE FROM events WHERE id <= ?", (placed - MOST_EVENTS,))
+            return placed
+
+        return self._do(insert)
+
+    def events(
+        self, after: int = 0, limit: int = 1000, kinds: Collection[str] | None = None
+    ) -> tuple[StoredEvent, ...]:
+        """Events with an id above `after`, oldest first, of the given kinds (None for all)."""
+        wanted = None if kinds is None else json.dumps(sorted(kinds))
+        return self._rows(StoredEvent, _EVENTS, (after, wanted, wanted, limit))
+
+    def last_events(self, n: int) -> tuple[StoredEvent, ...]:
+        """The newest `n` events, oldest first."""
+        return self._rows(StoredEvent, "SELECT * FROM events ORDER BY id DESC LIMIT ?", (n,))[::-1]
+
+    def record_launch(self, profile: str, seconds_to_ready: float) -> None:
+        """Remember how long a load took."""
+        statement = "INSERT INTO launches (profile, seconds_to_ready) VALUES (?, ?)"
+        self._do(lambda connection: connection.execute(statement, (profile, seconds_to_ready)))
+
+    def usual_load_time(self, profile: str) -> float | None:
+        """Seconds to readiness, median of the last five loads of the profile; None before the first."""
+        query = "SELECT * FROM launches WHERE profile = ? ORDER BY id DESC LIMIT ?"
+        loads = self._rows(_Load, query, (profile, _LOADS_COUNTED))
+        return median(load.seconds_to_ready for load in loads) if loads else None
+
+    def _durably(self, statement: str, values: Mapping[str, object]) -> int:
+        """Run one statement and wait for the disk; the number of rows that it changed."""
+
+        def write(connection: sqlite3.Connection) -> int:
+            # Events may lose their last seconds in a power cut, orders may not: only they wait for the disk.
+            connection.execute("PRAGMA synchronous = FULL")
+            try:
+                return connection.execute(statement, values).rowcount
+            finally:
+                connection.execute("PRAGMA synchronous = NORMAL")
+
+        return self._do(write)
+
+    def _rows(self, kind: type[T], query: str, values: tuple[object, ...] = ()) -> tuple[T, ...]:
+        """The rows as `kind`, by column name. A row that does not fit was written by somebody else: StoreError."""
+
+        def read(connection: sqlite3.Connection) -> tuple[T, ...]:
+            cursor = connection.execute(query, values)
+            names = [column[0] for column in cursor.description]
+            return tuple(msgspec.convert(dict(zip(names, row, strict=True)), type=kind) for row in cursor)
+
+        try:
+            return self._do(read)
+        except msgspec.ValidationError as error:
+            raise StoreError(f"a row makes no sense: {error}") from error
+
+    def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._turn:
+            try:
+                return work(self._connection)
+            except sqlite3.Error as error:
+                raise StoreError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    seconds_to_ready: float
+
+
+class _BrokenError(sqlite3.DatabaseError):
+    """SQLite's own check found damage."""
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    # Made here, because SQLite would make it with the umask; its -wal and -shm follow the mode of the database.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {_WAIT_MS}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        _check(connection)
+        connection.executescript(_TABLES)
+        connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('schema', ?)", (str(SCHEMA),))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    """Raise sqlite3.DatabaseError when the file is damaged, or was written by another arcops."""
+    verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    if verdict != "ok":
+        raise _BrokenError(verdict)
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is None:
+        return
+    row = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+    if row is not None and str(row[0]) != str(SCHEMA):
+        raise sqlite3.DatabaseError(
+            f"it has schema {row[0]}, this arcops knows {SCHEMA}: it was written by a newer one"
+        )
+
+
+def _is_broken(error: sqlite3.DatabaseError) -> bool:
+    # Only errors from SQLite itself carry a code; extended codes keep the plain one in their low byte.
+    return isinstance(error, _BrokenError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN
+
+
+def _move_aside(path: str) -> str:
+    number = 1
+    while os.path.exists(f"{path}.corrupt-{number}"):
+        number += 1
+    aside = f"{path}.corrupt-{number}"
+    os.rename(path, aside)
+    for suffix in ("-wal", "-shm"):
+        if os.path.exists(path + suffix):
+            os.rename(path + suffix, aside + suffix)
+    return aside

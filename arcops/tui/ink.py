@@ -1,0 +1,64 @@
+"""Lines of text with a few inks: what panels are made of, free of the toolkit that shows them."""
+
+from enum import Enum
+from typing import TypeAlias
+
+from textual.content import Content
+
+
+class Ink(Enum):
+    """How a piece of text looks, as a Textual style. Colour is never the only carrier: the words say it too."""
+
+    PLAIN = ""
+    STRONG = "bold"
+    QUIET = "$text-muted"
+    TITLE = "bold $text-primary"
+    BAR = "$text-primary"
+    GOOD = "bold $text-success"
+    WARN = "bold $text-warning"
+    BAD = "bold $text-error"
+
+
+Piece: TypeAlias = tuple[str, Ink]
+Line: TypeAlias = tuple[Piece, ...]
+Lines: TypeAlias = tuple[Line, ...]
+
+
+def plain(text: str) -> Piece:
+    return (text, Ink.PLAIN)
+
+
+def strong(text: str) -> Piece:
+    return (text, Ink.STRONG)
+
+
+def quiet(text: str) -> Piece:
+    return (text, Ink.QUIET)
+
+
+def length(line: Line) -> int:
+    """Characters in the line."""
+    return sum(len(text) for text, _ in line)
+
+
+def rule(title: str, width: int, *, remark: str = "") -> Line:
+    """A section's heading: `── Title · remark ─────`, `width` characters wide."""
+    words = f" · {remark} " if remark else " "
+    rest = width - 3 - len(title) - len(words)
+    return (quiet("── "), (title, Ink.TITLE), quiet(words + "─" * max(0, rest)))
+
+
+def pushed_apart(left: Line, right: Line, width: int) -> Line:
+    """`left` and `right` at the two ends of a line; only `left` where both do not fit."""
+    gap = width - length(left) - length(right)
+    return (*left, plain(" " * gap), *right) if gap >= 2 else left
+
+
+def content(lines: Lines) -> Content:
+    """What Textual shows. The pieces are text and never markup."""
+    parts: list[tuple[str, str]] = []
+    for number, line in enumerate(lines):
+        if number:
+            parts.append(("\n", ""))
+        parts.extend((text, ink.value) for text, ink in line)
+    return Content.assemble(*parts)

@@ -1,0 +1,49 @@
+"""What must not be overlooked: a prefill that goes on, numbers that are old, what the daemon cannot do."""
+
+from collections.abc import Iterator
+
+from arcops.core.rates import Prefilling
+from arcops.tui import words
+from arcops.tui.ink import Ink, Line, Lines, plain, strong
+from arcops.tui.panels.base import Panel, Room
+from arcops.tui.snapshot import NUMBERS_OLD_AFTER, Snapshot
+
+
+class NoticePanel(Panel):
+    """A line each, most of the time none."""
+
+    def lines(self, snapshot: Snapshot, room: Room) -> Lines:
+        return tuple(_notices(snapshot, room.width))
+
+
+def _notices(snapshot: Snapshot, width: int) -> Iterator[Line]:
+    age = snapshot.numbers_age
+    old = age is not None and age > NUMBERS_OLD_AFTER
+    rates = snapshot.rates
+    if snapshot.serves and rates.prefilling is not None and rates.at is not None:
+        yield _prefilling(rates.prefilling, rates.at - rates.prefilling.since + (age or 0.0))
+    if snapshot.serves and age is not None and old:
+        yield _warning(f"the server's numbers are {words.duration(age)} old")
+    for trouble in () if snapshot.status is None else snapshot.status.trouble:
+        for number, text in enumerate(words.wrapped(trouble, width - 2, most=2)):
+            yield _warning(text) if number == 0 else (plain(f"  {text}"),)
+
+
+def _warning(text: str) -> Line:
+    return (("! ", Ink.WARN), plain(text))
+
+
+def _prefilling(prefilling: Prefilling, seconds: float) -> Line:
+    """vLLM's counters stand still until a prefill is complete: these numbers come from the KV gauge, and say so."""
+    rate = "speed unknown yet" if prefilling.rate is None else words.tokens_per_second(prefilling.rate)
+    if prefilling.tokens_done is None:
+        done = f"KV cache {words.percent(prefilling.kv_slope * seconds)} fuller"
+    else:
+        done = f"{words.count(prefilling.tokens_done)} tokens so far"
+    return (
+        ("▶ prefilling", Ink.GOOD),
+        strong(f" · {rate}"),
+        plain(" (from the KV gauge) · "),
+        strong(done),
+        plain(f" · {words.duration(seconds)}"),
+    )

@@ -1,0 +1,60 @@
+"""How the draft does."""
+
+from arcops.core.rates import Speculation
+from arcops.tui import plot, words
+from arcops.tui.ink import Ink, Line, Lines, Piece, plain, quiet, rule, strong
+from arcops.tui.panels.base import Panel, Room
+from arcops.tui.snapshot import Snapshot
+
+_LABEL = 12
+_LONGEST_BAR = 16
+
+
+class SpeculationPanel(Panel):
+    """Acceptance, tokens a step, and the acceptance by position; nothing where the backend does not speculate."""
+
+    def lines(self, snapshot: Snapshot, room: Room) -> Lines:
+        status = snapshot.status
+        if not snapshot.serves or status is None or status.backend is None:
+            return ()
+        found = snapshot.rates.speculation
+        if found is None and not status.backend.speculates:
+            return ()
+        window = words.window(status.window)
+        title = rule("Speculation", room.width, remark=window)
+        if found is None:
+            why = snapshot.rates.absent or f"nothing was drafted in the {window}"
+            return (title, (plain(words.unknown(why)),))
+        return (title, _figures(found), *_positions(found.per_position, room))
+
+
+def _figures(found: Speculation) -> Line:
+    return (
+        quiet("acceptance ".ljust(_LABEL)),
+        strong(words.percent(found.acceptance)),
+        quiet("   tokens per step "),
+        strong(f"{found.tokens_per_step:.2f}"),
+        quiet("   drafts "),
+        plain(words.count(found.drafts)),
+    )
+
+
+def _positions(shares: tuple[float, ...], room: Room) -> Lines:
+    if not shares:
+        return ((quiet("by position ".ljust(_LABEL)), plain("unknown: the server does not say")),)
+    room_each = (room.width - _LABEL) // len(shares)
+    cells = min(_LONGEST_BAR, room_each - len("8 ") - len(" 100 %   "))
+    if cells < 2:
+        return (_small(shares),)
+    line: list[Piece] = [quiet("by position ".ljust(_LABEL))]
+    for number, share in enumerate(shares, start=1):
+        filled, empty = plot.bar(share, cells)
+        line += [quiet(f"{number} "), (filled, Ink.BAR), quiet(empty), strong(f"{share * 100:4.0f} %"), plain("   ")]
+    return (tuple(line[:-1]),)
+
+
+def _small(shares: tuple[float, ...]) -> Line:
+    """Many positions: a column each, and figures for the first and the last."""
+    (drawn,) = plot.plot(shares, 1.0, 1)
+    ends = f"  1: {shares[0] * 100:.0f} %, {len(shares)}: {shares[-1] * 100:.0f} %"
+    return (quiet("by position ".ljust(_LABEL)), (drawn, Ink.BAR), plain(ends))

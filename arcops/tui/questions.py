@@ -1,0 +1,57 @@
+"""What is asked before something is done: the words, free of the dialog that shows them."""
+
+from dataclasses import dataclass
+
+from arcops import wire
+from arcops.tui import words
+from arcops.tui.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with a yes and a no."""
+
+    title: str
+    sentences: tuple[str, ...]
+    """What will happen."""
+    yes: str
+    """The button that does it."""
+
+
+def of_switch(profile: str, snapshot: Snapshot, plan: wire.Accepted) -> Question:
+    """Before a switch: what the daemon says that it would do."""
+    sentences = plan.plan or ((plan.done,) if plan.done else ())
+    return Question(f"Switch to {profile}?", sentences or (_open_requests(snapshot),), "Switch")
+
+
+def of_stop(snapshot: Snapshot) -> Question:
+    """Before a stop."""
+    after = "Nothing runs after that, until a switch; also after a reboot."
+    return Question(f"Stop {_running(snapshot)}?", (_open_requests(snapshot), after), "Stop")
+
+
+def of_restart(snapshot: Snapshot) -> Question:
+    """Before a restart."""
+    anew = "The ordered profile is then launched anew, as its file says now. A latched failure is forgiven."
+    return Question(f"Restart {_running(snapshot)}?", (_open_requests(snapshot), anew), "Restart")
+
+
+def _running(snapshot: Snapshot) -> str:
+    status = snapshot.status
+    if status is not None and status.backend is not None:
+        return status.backend.profile
+    if status is not None and status.order.profile:
+        return status.order.profile
+    return "the backend"
+
+
+def _open_requests(snapshot: Snapshot) -> str:
+    if snapshot.status is None or snapshot.status.backend is None:
+        return "No backend is there."
+    rates = snapshot.rates
+    if rates.running is None or rates.waiting is None:
+        return "How many requests are open is unknown; they get the profile's drain time to finish."
+    if not rates.running and not rates.waiting:
+        return "No request is open."
+    open_now = f"{words.count(rates.running)} running and {words.count(rates.waiting)} waiting requests"
+    return f"{open_now} get the profile's drain time to finish."

@@ -1,0 +1,93 @@
+"""What the screen shows at one moment: one frozen value that the feed hands to the application."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from arcops import wire
+from arcops.core.phase import Phase
+from arcops.core.rates import Rates
+
+SILENT_AFTER = 3.5
+"""Seconds: the daemon says its status at least once a second, so that this many without one are not live any more."""
+NUMBERS_OLD_AFTER = 3.0
+"""Seconds after which the server's numbers are said to be old: the daemon scrapes once a second."""
+
+_WITH_NUMBERS = frozenset({Phase.SERVING, Phase.SUSPECT, Phase.DRAINING})
+
+
+class Link(Enum):
+    """How it stands with the daemon."""
+
+    CONNECTING = "connecting"
+    LIVE = "live"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """The newest lines of the backend's log, oldest first, made harmless."""
+
+    launch_id: str | None = None
+    lines: tuple[str, ...] = ()
+    problem: str = ""
+    """Why there are none, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that the panels need to know."""
+
+    socket: str
+    instance: str
+    window: float
+    """Seconds, as the operator chose it; the numbers' own is in the status."""
+    now: float
+    """Seconds since the epoch by the daemon's clock, as well as it can be told from the newest status."""
+    link: Link = Link.CONNECTING
+    problem: str = ""
+    """Why the link is broken, in words, and what to do about it."""
+    hint: str = ""
+    retry_in: float | None = None
+    """Seconds until the next try."""
+    status: wire.Status | None = None
+    """The newest, however old."""
+    silent: float = 0.0
+    """Seconds since it came."""
+    history: tuple[wire.HistoryPoint, ...] = ()
+    log: LogTail = field(default=LogTail())
+
+    @property
+    def stale(self) -> bool:
+        """Nothing here may look live."""
+        return self.link is not Link.LIVE or self.silent > SILENT_AFTER
+
+    @property
+    def phase(self) -> Phase | None:
+        """The phase; None without a status, or if the daemon's word for it is not known here."""
+        if self.status is None or self.status.phase not in {phase.value for phase in Phase}:
+            return None
+        return Phase(self.status.phase)
+
+    @property
+    def serves(self) -> bool:
+        """There is a server whose numbers mean something."""
+        if self.status is None or self.status.backend is None:
+            return False
+        return self.phase is None or self.phase in _WITH_NUMBERS
+
+    @property
+    def rates(self) -> Rates:
+        """The numbers of the backend that is there now; those of an earlier launch are not its."""
+        if self.status is None or self.status.backend is None:
+            return Rates(absent="there is no server")
+        rates = self.status.rates
+        if rates.launch_id is not None and rates.launch_id != self.status.backend.launch_id:
+            return Rates(absent="this launch was not scraped yet")
+        return rates
+
+    @property
+    def numbers_age(self) -> float | None:
+        """Seconds since the newest scrape; None without any."""
+        if self.status is None or self.status.rates_age is None:
+            return None
+        return self.status.rates_age + self.silent

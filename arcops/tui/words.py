@@ -1,0 +1,127 @@
+"""Numbers, times and foreign text in words for the operator. What is unknown is said so, and is never 0."""
+
+import re
+import textwrap
+from math import ceil
+
+from arcops.core.rates import Quantile
+
+WIDE = 1.25
+"""A bucket whose upper bound is more than this many times the lower one is shown by its bounds, not by an estimate."""
+MAX_LINE = 2000
+"""Characters of one log line that are kept: nothing wider is ever shown."""
+
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI (ECMA-48 5.4), even cut short
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, SOS, PM, APC
+    r"|\x1b[ -/]*[0-~]?"
+)
+_VLLM_LINE = re.compile(
+    r"(?:\((?P<who>[\w.-]{1,40}) pid=\d{1,10}\) )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    r"\d\d-\d\d (?P<time>\d\d:\d\d:\d\d) \[[^\]]{1,100}\] "
+)
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `3 min 05 s`, `2 h 13 min`, `4 d 3 h`; a negative one (a clock that was set) counts as 0."""
+    whole = int(max(0.0, seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def countdown(seconds: float) -> str:
+    """Time that is left, rounded up, so that it never reads 0 s before it is over."""
+    return duration(ceil(max(0.0, seconds)))
+
+
+def window(seconds: float) -> str:
+    """The window that rates are taken over: `last 5 min`."""
+    minutes, rest = divmod(seconds, 60)
+    return f"last {minutes:g} min" if minutes and not rest else f"last {seconds:g} s"
+
+
+def number(value: float) -> str:
+    """Three digits or more, thousands set apart: `0`, `0.12`, `3.14`, `41.2`, `1,234`."""
+    if value == 0:
+        return "0"
+    if value < 0.005:
+        return "< 0.01"
+    if value < 9.995:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
+
+
+def count(value: float | None) -> str:
+    """A number of things, or `unknown`."""
+    return "unknown" if value is None else f"{value:,.0f}"
+
+
+def tokens_per_second(value: float | None) -> str:
+    """A rate with its unit, or `unknown`."""
+    return "unknown" if value is None else f"{number(value)} tok/s"
+
+
+def percent(share: float | None) -> str:
+    """0..1 as `62.4 %`, or `unknown`."""
+    return "unknown" if share is None else f"{share * 100:.1f} %"
+
+
+def unknown(reason: str) -> str:
+    """`unknown`, with its reason if there is one."""
+    return f"unknown: {reason}" if reason else "unknown"
+
+
+def latency(seconds: float) -> str:
+    """`7 ms`, `0.31 s`, `12.4 s`, `640 s`."""
+    if seconds < 0.0005:
+        return "< 1 ms"
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
+
+
+def quantile(value: Quantile) -> str:
+    """What the histogram really tells: `≤ 1 ms`, `0.25–0.5 s`, `> 2,560 s`; `≈ 47 ms` where the bucket is narrow."""
+    if value.high is None:
+        return f"> {latency(value.low)}"
+    if value.low <= 0:
+        return f"≤ {latency(value.high)}"
+    if value.high <= value.low * WIDE:
+        return f"≈ {latency(value.estimate)}"
+    if value.high <= 0.1:
+        return f"{value.low * 1000:.3g}–{value.high * 1000:.3g} ms"
+    return f"{value.low:,g}–{value.high:,g} s"
+
+
+def clean(text: str) -> str:
+    """Foreign text made harmless: one line, no escape sequences, no control or direction-changing characters.
+
+    Of a line with carriage returns the last piece that says something counts: that is what a terminal would show.
+    """
+    pieces = [piece for piece in text[: 4 * MAX_LINE].split("\r") if piece.strip()]
+    bare = _ESCAPES.sub("", pieces[-1] if pieces else "").expandtabs(4)
+    if not bare.isprintable():
+        bare = "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in bare)
+    return bare[:MAX_LINE].rstrip()
+
+
+def wrapped(text: str, width: int, most: int) -> tuple[str, ...]:
+    """Foreign or own text in at most `most` lines of `width` characters; `…` where there was more."""
+    lines = textwrap.wrap(
+        clean(text.replace("\n", " ")), max(8, width), max_lines=most, placeholder=" …", break_on_hyphens=False
+    )
+    return tuple(lines)
+
+
+def short_log_line(line: str) -> str:
+    """vLLM's prefix (process, date, file) cut down to the time and any level but INFO; other lines as they are."""
+    match = _VLLM_LINE.match(line)
+    if match is None:
+        return line
+    level = "" if match["level"] == "INFO" else f"{match['level']} "
+    return f"{match['time']} {level}{line[match.end() :]}"

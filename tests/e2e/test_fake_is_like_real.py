@@ -1,0 +1,355 @@
+"""The fake vLLM behaves like the real one: the same probe is run over both, and what was seen is compared.
+
+Several servers are needed, for a server dies only once; of the real one two are started at a time.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from tests.fakes.runtime import REAL_ENVIRONMENT, fake_model, fake_vllm_path, real_runtime
+from tests.fakes.serving import Event, Json, Serving, comm, is_bound, samples, state
+from tests.helpers import eventually, free_port
+
+pytestmark = [pytest.mark.real, pytest.mark.processes, pytest.mark.timeout(300)]
+
+STORY: dict[str, object] = {"model": "tiny", "prompt": "The daemon", "max_tokens": 5, "temperature": 0}
+CHAT: dict[str, object] = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5, "temperature": 0}
+USAGE: dict[str, object] = {"return_token_ids": True, "stream_options": {"include_usage": True}}
+GETS = ("/health", "/ping", "/version", "/load", "/metrics", "/v1/models", "/nothing", "/v1/completions")
+POSTS: dict[str, tuple[str, Mapping[str, object]]] = {
+    "completion": ("/v1/completions", STORY),
+    "completion with token ids": ("/v1/completions", STORY | {"return_token_ids": True}),
+    "two prompts": ("/v1/completions", STORY | {"prompt": ["The daemon", "A request"]}),
+    "prompt of token ids": ("/v1/completions", STORY | {"prompt": [1, 2, 3]}),
+    "chat": ("/v1/chat/completions", CHAT),
+    "chat with token ids": ("/v1/chat/completions", CHAT | {"return_token_ids": True}),
+    "tokenize": ("/tokenize", {"prompt": "The daemon"}),
+    "tokenize with strings": ("/tokenize", {"prompt": "The daemon", "return_token_strs": True}),
+    "detokenize": ("/detokenize", {"tokens": [5, 6, 7]}),
+    "unknown model": ("/v1/completions", STORY | {"model": "other"}),
+    "no prompt": ("/v1/completions", {"max_tokens": 5}),
+    "no tokens": ("/v1/completions", STORY | {"max_tokens": 0}),
+    "too many tokens": ("/v1/completions", STORY | {"max_tokens": 99999}),
+    "prompt too long": ("/v1/completions", STORY | {"prompt": [7] * 2047}),
+    "no messages": ("/v1/chat/completions", {"max_tokens": 5}),
+    "wrong method": ("/health", {}),
+}
+STREAMS: dict[str, tuple[str, Mapping[str, object]]] = {
+    "completion": ("/v1/completions", STORY),
+    "completion with usage": ("/v1/completions", STORY | USAGE),
+    "chat": ("/v1/chat/completions", CHAT),
+    "chat with usage": ("/v1/chat/completions", CHAT | USAGE),
+}
+LONG: dict[str, object] = STORY | {"max_tokens": 1900}
+
+Shape: TypeAlias = "dict[str, Shape] | list[Shape] | str"
+Series: TypeAlias = "tuple[str, frozenset[frozenset[str]]]"
+
+
+def shape(value: Json) -> Shape:
+    """Keys and types of a JSON value; of a list those of its first element."""
+    match value:
+        case dict():
+            return {key: shape(inner) for key, inner in value.items()}
+        case list():
+            return [shape(inner) for inner in value[:1]]
+        case _:
+            return type(value).__name__
+
+
+@dataclass(slots=True)
+class Ended:
+    """How a server ended: exit code, seconds from the cause to the exit, and what the open stream said last."""
+
+    code: int
+    seconds: float
+    finish: Json = None
+    done: bool = False
+    statuses: set[int | None] = field(default_factory=set[int | None])
+    left: int = 0
+    """Processes that were still there two seconds later."""
+
+
+@dataclass(slots=True)
+class Orphan:
+    """What the death of the API server by SIGKILL leaves."""
+
+    code: int
+    alive: bool
+    command_line: bytes
+    name: str
+    marker_readable: bool
+    """A variable that the API server was started with shows in EngineCore's environ."""
+    descriptor_kept: bool
+    """EngineCore still has a descriptor that the API server had inherited."""
+    port_bound: bool
+
+
+@dataclass(slots=True)
+class Seen:
+    """Everything that was seen of one kind of server."""
+
+    early: tuple[bool, bool]
+    """Before readiness: the port is bound, connections are refused."""
+    gets: dict[str, tuple[int, str]]
+    posts: dict[str, tuple[int, Shape]]
+    streams: dict[str, list[Shape]]
+    metrics: dict[str, Series]
+    counts: dict[str, float | None]
+    stopped_streaming: Ended
+    stopped_idle: Ended
+    engine_killed: Ended
+    orphan: Orphan
+    wrong_flag: tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How to start one kind of server."""
+
+    vllm: Path
+    model: Path
+    environment: Mapping[str, str]
+    folder: Path
+    at_once: int
+    """How many servers may start at a time."""
+    ready_within: float
+
+    def server(self, name: str) -> Serving:
+        port = free_port()
+        flags = ("--served-model-name", "tiny", "--max-model-len", "2048", "--max-num-seqs", "4", "--enforce-eager")
+        argv = (self.vllm, "serve", self.model, "--host", "127.0.0.1", "--port", str(port), *flags)
+        return Serving(argv, port, self.folder / f"{name}.log", self.environment)
+
+    def ready(self, server: Serving) -> Serving:
+        return server.wait_ready(self.ready_within)
+
+
+def is_refused(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def series(text: str) -> dict[str, Series]:
+    """Type and sets of label names of each metric family of vLLM's."""
+    types = dict(line.split()[2:4] for line in text.splitlines() if line.startswith("# TYPE"))
+    labels: dict[str, set[frozenset[str]]] = {}
+    for name, given, _ in samples(text):
+        stems = (name, name.removesuffix("_bucket"), name.removesuffix("_count"), name.removesuffix("_sum"))
+        family = next(stem for stem in stems if stem in types)
+        labels.setdefault(family, set()).add(frozenset(given))
+    return {name: (kind, frozenset(labels.get(name, set()))) for name, kind in types.items()}
+
+
+def ask(server: Serving, request: tuple[str, Mapping[str, object]]) -> tuple[int, Shape]:
+    answer = server.post(*request)
+    return answer.status_code, shape(answer.json())
+
+
+def event_shapes(server: Serving, path: str, body: Mapping[str, object]) -> list[Shape]:
+    """Shapes of the events of a stream, those that repeat the one before left out."""
+    with server.stream(body, path) as events:
+        found = [shape(event.data) for event in events]
+    return [now for before, now in zip([None, *found], found, strict=False) if now != before]
+
+
+def last_words(events: Iterable[Event], ended: Ended) -> None:
+    for event in events:
+        ended.done = event.data is None
+        ended.finish = event.choice.get("finish_reason") or ended.finish
+
+
+def wait_end(server: Serving, ended: Ended, since: float) -> Ended:
+    """Watch the server to its end, noting what /health says meanwhile."""
+
+    def over() -> bool:
+        if server.process.poll() is None:
+            ended.statuses.add(server.health())
+        return server.process.poll() is not None
+
+    eventually(over, within=60, every=0.01)
+    ended.seconds = time.monotonic() - since
+    ended.code = server.process.returncode
+    deadline = time.monotonic() + 2.0
+    eventually(lambda: not server.processes() or time.monotonic() > deadline)
+    ended.left = len(server.processes())
+    return ended
+
+
+def stop_streaming(server: Serving) -> Ended:
+    ended = Ended(-1, 0.0)
+    with server.stream(LONG) as events:
+        next(events)
+        since = time.monotonic()
+        server.signal(signal.SIGTERM)
+        last_words(events, ended)
+    return wait_end(server, ended, since)
+
+
+def stop_idle(kind: Kind) -> Ended:
+    with kind.server("idle") as server:
+        kind.ready(server)
+        since = time.monotonic()
+        server.signal(signal.SIGTERM)
+        return wait_end(server, Ended(-1, 0.0), since)
+
+
+def kill_engine(kind: Kind) -> Ended:
+    with kind.server("engine") as server:
+        kind.ready(server)
+        engine = server.engine()
+        since = time.monotonic()
+        os.kill(engine, signal.SIGKILL)
+        return wait_end(server, Ended(-1, 0.0), since)
+
+
+def kill_api_server(kind: Kind) -> Orphan:
+    """Kill the API server; what it was started with tells what EngineCore shares with it."""
+    held = kind.folder / "held"
+    starting = kind.server("orphan")
+    starting.environment = {**kind.environment, "A_MARKER": "marked"}
+    file = held.open("w")
+    starting.pass_fds = (file.fileno(),)
+    with file, starting as server:
+        engine = kind.ready(server).engine()
+        proc = Path(f"/proc/{engine}")
+        server.signal(signal.SIGKILL)
+        code = server.wait_exit()
+        eventually(lambda: not is_bound(server.port))
+        return Orphan(
+            code,
+            alive=state(engine) in ("S", "R"),
+            command_line=proc.joinpath("cmdline").read_bytes().strip(b"\0 "),
+            name=comm(engine),
+            marker_readable=b"A_MARKER" in proc.joinpath("environ").read_bytes(),
+            descriptor_kept=any(os.readlink(link) == str(held) for link in proc.joinpath("fd").iterdir()),
+            port_bound=is_bound(server.port),
+        )
+
+
+def probe(kind: Kind) -> tuple[Ended, dict[str, object]]:
+    """Ask everything of one server, then stop it while it streams."""
+    with kind.server("probe") as server:
+        early = (eventually(lambda: is_bound(server.port), within=60), is_refused(server.port))
+        kind.ready(server)
+        answers = {path: server.get(path) for path in GETS}
+        seen: dict[str, object] = {
+            "early": early,
+            "gets": {
+                path: (reply.status_code, reply.headers.get("content-type", "")) for path, reply in answers.items()
+            },
+            "posts": {name: ask(server, request) for name, request in POSTS.items()},
+            "streams": {name: event_shapes(server, *request) for name, request in STREAMS.items()},
+        }
+        asked = ("prompt_tokens_total", "generation_tokens_total", "request_success_total", "num_requests_running")
+        before = {name: server.metric(name) or 0.0 for name in asked}
+        server.post("/v1/completions", STORY | {"prompt": [3, 4, 5, 6]})
+        eventually(lambda: (server.metric("request_success_total") or 0.0) > before["request_success_total"])
+        seen["counts"] = {name: (server.metric(name) or 0.0) - value for name, value in before.items()}
+        seen["metrics"] = series(server.get("/metrics").text)
+        return stop_streaming(server), seen
+
+
+def wrong_flag(kind: Kind) -> tuple[int, str]:
+    command = [kind.vllm, "serve", kind.model, "--no-such-flag"]
+    environment = {**os.environ, **kind.environment}
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return answer.returncode, answer.stderr.splitlines()[-1]
+
+
+def look(kind: Kind) -> Seen:
+    """Run the whole probe over one kind."""
+    with ThreadPoolExecutor(kind.at_once) as pool:
+        probing = pool.submit(probe, kind)
+        idle = pool.submit(stop_idle, kind)
+        engine = pool.submit(kill_engine, kind)
+        orphan = pool.submit(kill_api_server, kind)
+        flag = pool.submit(wrong_flag, kind)
+        stopped, seen = probing.result()
+        return Seen(
+            **seen,  # pyright: ignore[reportArgumentType]  # the names and types are those that probe() puts there
+            stopped_streaming=stopped,
+            stopped_idle=idle.result(),
+            engine_killed=engine.result(),
+            orphan=orphan.result(),
+            wrong_flag=flag.result(),
+        )
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    runtime = real_runtime()
+    folder = tmp_path_factory.mktemp("real")
+    return look(Kind(runtime.vllm, runtime.models / "dense", REAL_ENVIRONMENT, folder, at_once=2, ready_within=120))
+
+
+@pytest.fixture(scope="module")
+def fake(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    folder = tmp_path_factory.mktemp("fake")
+    environment = {"FAKE_VLLM_START_SECONDS": "0.5"}
+    return look(Kind(fake_vllm_path(), fake_model(folder / "model"), environment, folder, at_once=5, ready_within=10))
+
+
+def test_the_port_is_bound_but_refuses_until_ready(fake: Seen, real: Seen) -> None:
+    assert fake.early == real.early == (True, True)
+
+
+def test_endpoints_answer_with_the_same_status_and_type(fake: Seen, real: Seen) -> None:
+    assert fake.gets == real.gets
+
+
+@pytest.mark.parametrize("name", POSTS)
+def test_answers_have_the_same_status_and_shape(fake: Seen, real: Seen, name: str) -> None:
+    assert fake.posts[name] == real.posts[name]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_stream_chunks_have_the_same_shapes(fake: Seen, real: Seen, name: str) -> None:
+    assert fake.streams[name] == real.streams[name]
+
+
+def test_metrics_are_some_of_the_real_ones_with_their_types_and_labels(fake: Seen, real: Seen) -> None:
+    assert {name: real.metrics.get(name) for name in fake.metrics} == fake.metrics
+
+
+def test_counters_count_the_same(fake: Seen, real: Seen) -> None:
+    assert fake.counts == real.counts
+
+
+def test_sigterm_when_idle_ends_with_0_within_seconds(fake: Seen, real: Seen) -> None:
+    assert (
+        (fake.stopped_idle.code, fake.stopped_idle.left) == (real.stopped_idle.code, real.stopped_idle.left) == (0, 0)
+    )
+    assert max(fake.stopped_idle.seconds, real.stopped_idle.seconds) < 10
+
+
+def test_sigterm_aborts_a_stream_and_ends_with_0_within_seconds(fake: Seen, real: Seen) -> None:
+    for seen in (fake.stopped_streaming, real.stopped_streaming):
+        assert (seen.code, seen.finish, seen.done, seen.left) == (0, "abort", True, 0)
+        assert seen.seconds < 10
+
+
+def test_a_killed_engine_gives_503_and_then_exit_0(fake: Seen, real: Seen) -> None:
+    for seen in (fake.engine_killed, real.engine_killed):
+        assert (seen.code, seen.left) == (0, 0)
+        assert 503 in seen.statuses
+        assert seen.seconds < 10
+
+
+def test_a_killed_api_server_leaves_the_same_orphan(fake: Seen, real: Seen) -> None:
+    assert fake.orphan == real.orphan
+
+
+def test_an_unknown_flag_is_refused_in_the_same_words(fake: Seen, real: Seen) -> None:
+    assert fake.wrong_flag == real.wrong_flag
+    assert fake.wrong_flag[0] == 2

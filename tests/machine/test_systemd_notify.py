@@ -1,0 +1,46 @@
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from arcops.core.quantity import Known, Unknown
+from arcops.machine.linger import lingering
+from arcops.machine.systemd import notify
+from tests.machine.processes import as_nobody
+
+
+def test_systemd_hears_every_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address)
+        manager.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+        notify("READY=1")
+        notify("STATUS=serving dflash2")
+        assert manager.recv(100) == b"READY=1"
+        assert manager.recv(100) == b"STATUS=serving dflash2"
+    notify("WATCHDOG=1")  # the manager has gone: never an error
+
+
+def test_without_systemd_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    notify("READY=1")
+
+
+def test_lingering_is_what_logind_has_written_down(tmp_path: Path) -> None:
+    (tmp_path / "ann").touch()
+    on, off = lingering("ann", str(tmp_path)), lingering("bob", str(tmp_path))
+    assert isinstance(on, Known)
+    assert isinstance(off, Known)
+    assert (on.value, off.value) == (True, False)
+    missing = lingering("ann", str(tmp_path / "none"))
+    assert isinstance(missing, Known)
+    assert not missing.value
+
+
+@pytest.mark.processes
+def test_lingering_that_cannot_be_looked_up_is_unknown(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    assert as_nobody(lambda: type(lingering("ann", str(tmp_path))).__name__) == Unknown.__name__
+    assert os.path.isdir(tmp_path)

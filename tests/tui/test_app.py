@@ -1,0 +1,413 @@
+"""The screen: what it shows at each kind of moment, what each key does."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import msgspec
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList, Static
+
+from arcops import wire
+from arcops.core.errors import ArcopsError, InvalidProfileError, NoDaemonError
+from arcops.core.rates import Rates
+from arcops.tui import words
+from arcops.tui.app import OperatorScreen
+from arcops.tui.dialogs import ChooseProfile, Confirm, Help
+from arcops.tui.panels.base import Panel
+from arcops.tui.profiles import ProfileChoice
+from arcops.tui.snapshot import Link, LogTail, Snapshot
+from tests.tui import scenes
+from tests.tui.screen_text import check, text_of
+
+SIZES = [(80, 24), (160, 48)]
+PROFILES = (
+    ProfileChoice("broken", "", "profiles/broken.yaml:3: model.pth: unknown key; did you mean model.path?"),
+    ProfileChoice("dflash2", "The 35B with a DFlash2 draft."),
+    ProfileChoice("target-only", "The 35B alone. [b]No markup[/b]."),
+)
+
+
+def snapshot_of(status: wire.Status | None, **changes: object) -> Snapshot:
+    made = Snapshot(
+        socket="/run/user/1000/arcops/main.sock",
+        instance="main",
+        window=60.0,
+        now=scenes.NOW,
+        link=Link.LIVE,
+        status=status,
+        history=scenes.history(600),
+        log=LogTail(scenes.LAUNCH, tuple(words.clean(line) for line in scenes.LOG)),
+    )
+    return replace(made, **changes)
+
+
+def no_daemon(**changes: object) -> Snapshot:
+    error = NoDaemonError(
+        "no daemon answers on /run/user/1000/arcops/main.sock",
+        hint="start one with `arcopsd`, or `systemctl --user start arcops`",
+    )
+    gone = {"link": Link.BROKEN, "problem": error.message, "hint": error.hint, "retry_in": 2.2}
+    return snapshot_of(None, **{**gone, "history": (), "log": LogTail(), **changes})
+
+
+class Canned:
+    """A source of one snapshot at a time, that keeps what it is asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.now = snapshot
+        self.asked: list[object] = []
+        self.refusal: ArcopsError | None = None
+        self.post: Callable[[Snapshot], None] | None = None
+
+    async def run(self, post: Callable[[Snapshot], None]) -> None:
+        self.post = post
+        post(self.now)
+        await asyncio.Event().wait()
+
+    def show(self, snapshot: Snapshot) -> None:
+        self.now = snapshot
+        assert self.post is not None
+        self.post(snapshot)
+
+    def snapshot(self) -> Snapshot:
+        return self.now
+
+    def look_through(self, window: float) -> None:
+        self.asked.append(window)
+        self.now = replace(self.now, window=window)
+
+    async def switch(self, request: wire.SwitchRequest) -> wire.Accepted:
+        plan = ("3 running requests get 60 s to finish", "then target-only is launched") if request.dry_run else ()
+        return self._answer(request, plan)
+
+    async def stop(self, request: wire.StopRequest) -> wire.Accepted:
+        return self._answer(request)
+
+    async def restart(self, request: wire.RestartRequest) -> wire.Accepted:
+        return self._answer(request)
+
+    def _answer(self, request: object, plan: tuple[str, ...] = ()) -> wire.Accepted:
+        self.asked.append(request)
+        if self.refusal is not None:
+            raise self.refusal
+        return wire.Accepted(order_id=None if plan else 41, plan=plan)
+
+
+class Heard(OperatorScreen):
+    """Keeps what it says in passing."""
+
+    def __init__(self, source: Canned, load: Callable[[], Sequence[ProfileChoice]] = lambda: PROFILES) -> None:
+        super().__init__(source, load)
+        self.said: list[str] = []
+
+    def notify(self, message: str, **_: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - only recorded
+        self.said.append(message)
+
+
+@asynccontextmanager
+async def shown(
+    source: Canned, size: tuple[int, int] = (80, 24), load: Callable[[], Sequence[ProfileChoice]] = lambda: PROFILES
+) -> AsyncGenerator[tuple[Heard, Pilot[None]]]:
+    app = Heard(source, load)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield app, pilot
+
+
+MOMENTS: dict[str, Callable[[], Snapshot]] = {
+    **{name: (lambda scene=scene: snapshot_of(scene())) for name, scene in scenes.SCENES.items()},
+    "no-daemon": no_daemon,
+    "daemon-gone": lambda: no_daemon(status=scenes.busy(), silent=14.0, now=scenes.NOW + 14, log=LogTail("x", ("l",))),
+    "daemon-silent": lambda: snapshot_of(scenes.busy(), silent=9.0, now=scenes.NOW + 9),
+    "connecting": lambda: no_daemon(link=Link.CONNECTING, problem="", hint="", retry_in=None),
+    "numbers-old": lambda: snapshot_of(msgspec.structs.replace(scenes.busy(), rates_age=12.0)),
+    "rolled-back": lambda: snapshot_of(rolled_back()),
+}
+
+
+def rolled_back() -> wire.Status:
+    outcome = wire.OutcomeInfo(
+        order_id=6,
+        exit_code=7,
+        summary="dflash2: the draft model's path does not exist",
+        hint="correct speculation.model",
+        evidence="",
+        superseded=False,
+        returned_to="target-only",
+    )
+    return msgspec.structs.replace(scenes.busy(), settled=(outcome,), backend=scenes.backend(profile="target-only"))
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("size", SIZES, ids=["80x24", "160x48"])
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_the_screen_at_each_moment(moment: str, size: tuple[int, int]):
+    async with shown(Canned(MOMENTS[moment]()), size) as (app, _):
+        check(f"{moment}-{size[0]}x{size[1]}", text_of(app))
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_a_small_terminal_keeps_the_sentence_and_the_keys(moment: str):
+    async with shown(Canned(MOMENTS[moment]()), (60, 20)) as (app, _):
+        lines = text_of(app).splitlines()
+        assert len(lines) == 20
+        assert "quit" in lines[-1]
+        assert any(sign in lines[1] for sign in "○■◐●?✖…!")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("size", [(1, 1), (20, 5), (300, 100)])
+async def test_no_size_breaks_it(size: tuple[int, int]):
+    async with shown(Canned(MOMENTS["speculating"]()), size) as (app, pilot):
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert "serving dflash2" in text_of(app)
+
+
+@pytest.mark.asyncio
+async def test_what_is_unknown_is_said_with_its_reason():
+    bare = msgspec.structs.replace(
+        scenes.busy(), rates=Rates(at=1.0, launch_id=scenes.LAUNCH, absent="no two scrapes within 60 s", running=1.0)
+    )
+    async with shown(Canned(snapshot_of(bare, history=()))) as (app, _):
+        text = text_of(app)
+        assert "waiting unknown" in text
+        assert "KV cache unknown" in text
+        assert text.count("unknown: no two scrapes within 60 s") == 2
+        assert "0 tok/s" not in text
+
+
+@pytest.mark.asyncio
+async def test_numbers_of_an_earlier_launch_are_not_shown_for_this_one():
+    status = msgspec.structs.replace(scenes.busy(), backend=scenes.backend(launch_id="another"))
+    async with shown(Canned(snapshot_of(status))) as (app, _):
+        assert "unknown: this launch was not scraped yet" in text_of(app)
+        assert "62.4 %" not in text_of(app)
+
+
+@pytest.mark.asyncio
+async def test_a_phase_from_a_newer_daemon_is_shown_as_it_is():
+    status = msgspec.structs.replace(scenes.busy(), phase="dreaming")
+    async with shown(Canned(snapshot_of(status))) as (app, _):
+        assert "? dreaming dflash2 for 2 h 13 min" in text_of(app)
+
+
+@pytest.mark.asyncio
+async def test_text_from_outside_is_never_markup():
+    nasty = "[bold red]x[/] [@click=app.quit]y[/] [/nothing] \x1b[2J"
+    status = msgspec.structs.replace(scenes.failed(), reason=nasty, trouble=(nasty,))
+    snapshot = snapshot_of(status, log=LogTail(nasty, (words.clean(nasty),)))
+    async with shown(Canned(snapshot), (160, 48)) as (app, _):
+        assert text_of(app).count("[bold red]x[/] [@click=app.quit]y[/] [/nothing]") == 4
+
+
+@pytest.mark.asyncio
+async def test_stale_data_is_dimmed_and_live_data_is_not():
+    source = Canned(MOMENTS["busy"]())
+    async with shown(source) as (app, pilot):
+        assert not app.screen.has_class("-stale")
+        source.show(MOMENTS["daemon-gone"]())
+        await pilot.pause()
+        assert app.screen.has_class("-stale")
+
+
+@pytest.mark.asyncio
+async def test_nothing_is_drawn_again_that_did_not_change():
+    source = Canned(MOMENTS["busy"]())
+    async with shown(source) as (app, pilot):
+        drawn: list[str] = []
+
+        def count(panel: Panel) -> None:
+            was = panel.refresh
+
+            def refresh(*args: object, **kwargs: object) -> Panel:
+                drawn.append(type(panel).__name__)
+                return was(layout=bool(kwargs.get("layout")))
+
+            panel.refresh = refresh  # type: ignore[method-assign]  # pyright: ignore[reportAttributeAccessIssue] - a spy
+
+        for panel in app.query(Panel):
+            count(panel)
+        source.show(MOMENTS["busy"]())
+        await pilot.pause()
+        assert drawn == []
+        source.show(replace(source.now, log=LogTail(scenes.LAUNCH, ("another line",))))
+        await pilot.pause()
+        assert drawn == ["LogPanel"]
+
+
+@pytest.mark.asyncio
+async def test_w_goes_through_the_windows():
+    source = Canned(MOMENTS["busy"]())
+    async with shown(source) as (_, pilot):
+        await pilot.press("w", "w", "w")
+        assert source.asked == [300.0, 3600.0, 60.0]
+
+
+@pytest.mark.asyncio
+async def test_l_gives_the_log_all_the_room_and_whole_lines():
+    async with shown(Canned(MOMENTS["busy"]())) as (app, pilot):
+        assert "max_seq_len" not in text_of(app)
+        await pilot.press("l")
+        await pilot.pause()
+        assert "max_seq_len=262144" in text_of(app)
+        assert "Requests" not in text_of(app)
+        await pilot.press("l")
+        await pilot.pause()
+        assert "Requests" in text_of(app)
+
+
+@pytest.mark.asyncio
+async def test_the_question_mark_shows_help_and_escape_leaves_it():
+    async with shown(Canned(MOMENTS["busy"]())) as (app, pilot):
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, Help)
+        await pilot.press("escape")
+        assert not isinstance(app.screen, Help)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+async def test_q_leaves_and_orders_nothing(key: str):
+    source = Canned(MOMENTS["busy"]())
+    async with shown(source) as (app, pilot):
+        await pilot.press(key)
+        await pilot.pause()
+        assert not app.is_running
+    assert source.asked == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("key", "request_"), [("x", wire.StopRequest()), ("r", wire.RestartRequest())], ids=["x stops", "r restarts"]
+)
+async def test_an_order_is_given_only_after_a_yes(key: str, request_: object):
+    source = Canned(MOMENTS["busy"]())
+    async with shown(source) as (app, pilot):
+        for no in ("n", "escape", "enter"):  # enter: Cancel has the focus
+            await pilot.press(key)
+            await pilot.pause()
+            assert isinstance(app.screen, Confirm)
+            assert "3 running and 12 waiting requests" in text_of(app)
+            await pilot.press(no)
+            await pilot.pause()
+        assert source.asked == []
+        await pilot.press(key)
+        await pilot.pause()
+        await pilot.press("y")
+        await pilot.pause()
+        assert source.asked == [request_]
+        assert app.said == ["accepted as order 41"]
+
+
+@pytest.mark.asyncio
+async def test_s_switches_after_a_choice_and_the_daemons_own_words():
+    source = Canned(MOMENTS["busy"]())
+    async with shown(source) as (app, pilot):
+        await choose(pilot, "target-only")
+        assert isinstance(app.screen, Confirm)
+        assert "3 running requests get 60 s to finish" in text_of(app)
+        await pilot.press("y")
+        await pilot.pause()
+        dry = wire.SwitchRequest(profile="target-only", dry_run=True)
+        assert source.asked == [dry, wire.SwitchRequest(profile="target-only")]
+
+
+async def choose(pilot: Pilot[None], name: str) -> None:
+    """Open the switch dialog and take the profile of this name."""
+    await pilot.press("s")
+    options = await options_of(pilot)
+    options.highlighted = options.get_option_index(name)
+    await pilot.press("enter")
+    await pilot.pause()
+
+
+async def options_of(pilot: Pilot[None]) -> OptionList:
+    async with asyncio.timeout(10):
+        while not (pilot.app.screen.query(OptionList) and pilot.app.screen.query_one(OptionList).option_count):
+            await pilot.pause()
+    await pilot.pause()
+    return pilot.app.screen.query_one(OptionList)
+
+
+@pytest.mark.asyncio
+async def test_the_switch_dialog_marks_what_runs_and_explains_what_is_highlighted():
+    async with shown(Canned(MOMENTS["busy"]())) as (app, pilot):
+        await pilot.press("s")
+        options = await options_of(pilot)
+        text = text_of(app)
+        assert "dflash2  (now)" in text
+        assert "broken  cannot be used" in text
+        assert "The 35B with a DFlash2 draft." in text
+        options.highlighted = 0
+        await pilot.pause()
+        assert "did you mean model.path?" in text_of(app)
+        await pilot.press("escape")
+        assert not isinstance(app.screen, ChooseProfile)
+
+
+@pytest.mark.asyncio
+async def test_a_configuration_that_cannot_be_read_is_explained_in_the_dialog():
+    def load() -> Sequence[ProfileChoice]:
+        raise InvalidProfileError("site.yaml:2: modls_dir: unknown key", hint="did you mean models_dir?")
+
+    async with shown(Canned(MOMENTS["busy"]()), load=load) as (app, pilot):
+        await pilot.press("s")
+        async with asyncio.timeout(10):
+            while "modls_dir" not in str(app.screen.query_one("#remark", Static).content):
+                await pilot.pause()
+
+
+@pytest.mark.asyncio
+async def test_a_refused_switch_says_why_and_asks_nothing():
+    source = Canned(MOMENTS["busy"]())
+    source.refusal = ArcopsError("order 6 is under way", hint="wait for it")
+    async with shown(source) as (app, pilot):
+        await choose(pilot, "target-only")
+        assert not isinstance(app.screen, Confirm)
+        assert app.said == ["order 6 is under way\nhint: wait for it"]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("key", ["s", "x", "r"])
+async def test_without_a_daemon_there_is_nobody_to_order(key: str):
+    async with shown(Canned(no_daemon())) as (app, pilot):
+        await pilot.press(key)
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+        assert "no daemon answers" in app.said[0]
+
+
+@pytest.mark.asyncio
+async def test_what_became_of_an_order_given_here_is_told_once():
+    source = Canned(MOMENTS["busy"]())
+    async with shown(source) as (app, pilot):
+        await pilot.press("x")
+        await pilot.pause()
+        await pilot.press("y")
+        await pilot.pause()
+        outcome = wire.OutcomeInfo(
+            order_id=41, exit_code=0, summary="stopped", hint="", evidence="", superseded=False, returned_to=None
+        )
+        done = snapshot_of(msgspec.structs.replace(scenes.stopped(), settled=(outcome,)))
+        source.show(done)
+        source.show(done)
+        await pilot.pause()
+        assert app.said == ["accepted as order 41", "stopped"]
+
+
+@pytest.mark.asyncio
+async def test_the_numbers_go_on_under_an_open_dialog():
+    source = Canned(MOMENTS["busy"]())
+    async with shown(source) as (app, pilot):
+        await pilot.press("x")
+        await pilot.pause()
+        source.show(MOMENTS["stopped"]())
+        await pilot.pause()
+        await pilot.press("n")
+        await pilot.pause()
+        assert "stopped for 3 min 05 s" in text_of(app)

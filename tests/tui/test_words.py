@@ -1,0 +1,147 @@
+"""Numbers and foreign text in words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcops.core.rates import Quantile
+from arcops.tui import plot, words
+from tests.tui import scenes
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3, "0 s"),
+        (0.9, "0 s"),
+        (59.9, "59 s"),
+        (60, "1 min 00 s"),
+        (185, "3 min 05 s"),
+        (7980, "2 h 13 min"),
+        (86_400 * 4 + 3 * 3600, "4 d 3 h"),
+    ],
+)
+def test_a_duration_has_two_units_at_most(seconds: float, text: str):
+    assert words.duration(seconds) == text
+
+
+def test_a_countdown_is_rounded_up():
+    assert (words.countdown(0.2), words.countdown(0), words.countdown(2)) == ("1 s", "0 s", "2 s")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.001, "< 0.01"),
+        (0.123, "0.12"),
+        (9.999, "10.0"),
+        (12.34, "12.3"),
+        (99.97, "100"),
+        (12345.6, "12,346"),
+    ],
+)
+def test_a_number_keeps_three_digits(value: float, text: str):
+    assert words.number(value) == text
+
+
+def test_unknown_is_never_zero():
+    said = (words.count(None), words.percent(None), words.tokens_per_second(None), words.unknown("no scrape"))
+    assert said == ("unknown", "unknown", "unknown", "unknown: no scrape")
+    assert words.tokens_per_second(0) == "0 tok/s"
+
+
+@pytest.mark.parametrize(
+    ("bucket", "text"),
+    [
+        (Quantile(0.0, 0.5, 0.2), "≤ 0.5 s"),
+        (Quantile(0.25, 0.5, 0.3), "0.25–0.5 s"),
+        (Quantile(0.075, 0.1, 0.08), "75–100 ms"),
+        (Quantile(640, 2560, 700), "640–2,560 s"),
+        (Quantile(2560, None, 2560), "> 2,560 s"),
+        (Quantile(0.04, 0.046, 0.043), "≈ 43 ms"),
+        (Quantile(4.5, 5.0, 4.71), "≈ 4.71 s"),
+    ],
+)
+def test_a_quantile_claims_no_more_than_its_bucket_tells(bucket: Quantile, text: str):
+    assert words.quantile(bucket) == text
+
+
+def test_latencies_have_units_that_fit():
+    assert [words.latency(value) for value in (0.0001, 0.0123, 0.31, 12.44, 2560)] == [
+        "< 1 ms",
+        "12.3 ms",
+        "0.31 s",
+        "12.4 s",
+        "2,560 s",
+    ]
+
+
+def test_the_window_is_named_in_minutes():
+    assert [words.window(value) for value in (60, 300, 3600, 90)] == [
+        "last 1 min",
+        "last 5 min",
+        "last 60 min",
+        "last 90 s",
+    ]
+
+
+def test_foreign_text_loses_its_escape_sequences_and_control_characters():
+    assert words.clean("\x1b[31mred\x1b[0m \x1b]0;title\x07plain\x07 \u202eback\tx\x9b2J") == "red plain� �back    x"
+    assert words.clean("50 %\r75 %\r100 %\r") == "100 %"
+    assert words.clean("\x1b[31") == ""
+
+
+@given(st.text())
+def test_any_text_becomes_one_printable_line(text: str):
+    cleaned = words.clean(text)
+    assert cleaned.isprintable()
+    assert len(cleaned) <= words.MAX_LINE
+
+
+@given(st.text(alphabet="\x1b[];:0123456789mABC \x07\\\r", max_size=200))
+def test_no_escape_character_survives(text: str):
+    assert "\x1b" not in words.clean(text)
+
+
+def test_a_huge_line_is_cut():
+    assert len(words.clean("x" * 1_000_000)) == words.MAX_LINE
+
+
+def test_vllms_prefix_is_cut_down_to_time_and_level():
+    info, warning, progress, access, *_ = (
+        "(EngineCore pid=4311) INFO 01-15 08:00:09 [core.py:93] Initializing",
+        "WARNING 01-15 08:00:10 [gpu.py:77] careful",
+        "Loading safetensors checkpoint shards: 50% Completed",
+        scenes.LOG[-1],
+    )
+    assert words.short_log_line(info) == "08:00:09 Initializing"
+    assert words.short_log_line(warning) == "08:00:10 WARNING careful"
+    assert words.short_log_line(progress) == progress
+    assert words.short_log_line(access) == access
+
+
+def test_text_is_wrapped_to_a_number_of_lines_and_says_if_there_was_more():
+    assert words.wrapped("one two\nthree target-only", 12, most=3) == ("one two", "three", "target-only")
+    assert words.wrapped("one two three four five six", 10, most=2) == ("one two", "three …")
+
+
+def test_a_bar_fills_by_eighths_and_keeps_its_width():
+    assert plot.bar(0.5, 5) == ("██▌", "░░")
+    assert plot.bar(0.0, 3) == ("", "░░░")
+    assert plot.bar(7.0, 3) == ("███", "")
+
+
+def test_a_plot_tells_zero_from_unknown_and_from_little():
+    assert plot.plot((None, 0.0, 0.1, 50.0, 100.0), 100.0, 1) == (" ▁▂▄█",)
+    assert plot.plot((0.0, 100.0), 100.0, 2) == (" █", "▁█")
+    assert plot.plot((0.0, None), 0.0, 1) == ("▁ ",)
+
+
+def test_buckets_stay_where_they_are_while_time_goes_on():
+    points = scenes.history(60)
+    now = plot.buckets(points, lambda point: point.decode, scenes.NOW, 20, 3)
+    later = plot.buckets(points, lambda point: point.decode, scenes.NOW + 3, 20, 3)
+    assert later[:-1] == now[1:]
+    assert later[-1] is None
+    assert None in now

