@@ -24,41 +24,33 @@ def expand(text: str, env: Mapping[str, str]) -> Path:
 
 def find_executable(text: str, env: Mapping[str, str]) -> str:
     """An executable file by its absolute path. Symlinks stay as written: a virtual environment is known by them."""
-    path = _absolute(text, env)
-    if not path.exists():
-        raise NotHereError(f"{path} does not exist")
-    if not path.is_file():
-        raise NotHereError(f"{path} is not a file")
+    path = _file(text, env)
     if not os.access(path, os.X_OK):
         raise NotHereError(f"{path} is not executable")
-    return str(path)
+    return path
 
 
 def find_file(text: str, env: Mapping[str, str]) -> str:
     """A readable file by its absolute path."""
-    path = _absolute(text, env)
-    if not path.exists():
-        raise NotHereError(f"{path} does not exist")
-    if not path.is_file():
-        raise NotHereError(f"{path} is not a file")
+    path = _file(text, env)
     if not os.access(path, os.R_OK):
         raise NotHereError(f"{path} cannot be read")
-    return str(path)
+    return path
 
 
 def find_secret(text: str, env: Mapping[str, str]) -> str:
     """A file that only its owner may read, with something in its first line."""
-    path = Path(find_file(text, env))
-    if path.stat().st_mode & 0o077:
-        raise NotHereError(f"{path} can be read by others; chmod 600 it")
+    path = find_file(text, env)
     try:
-        with path.open(encoding="utf-8") as file:
-            first = file.readline(4096).strip()
+        with open(path, encoding="utf-8") as file:
+            mode, first = os.fstat(file.fileno()).st_mode, file.readline(4096).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise NotHereError(f"{path} cannot be read as text") from error
+    if mode & 0o077:
+        raise NotHereError(f"{path} can be read by others; chmod 600 it")
     if not first:
         raise NotHereError(f"{path} holds no key in its first line")
-    return str(path)
+    return path
 
 
 def find_model(text: str, revision: str | None, models_dir: str | None, env: Mapping[str, str]) -> str:
@@ -67,8 +59,8 @@ def find_model(text: str, revision: str | None, models_dir: str | None, env: Map
     if not places:
         raise NotHereError(f"{text} is relative, and site.yaml names no models_dir")
     for place in places:
-        if place.is_dir():
-            if not (place / "config.json").is_file():
+        if os.path.isdir(place):
+            if not os.path.isfile(place / "config.json"):
                 raise NotHereError(f"{place} is no checkpoint: it holds no config.json")
             return str(place)
     raise NotHereError(f"no such model; looked at {', '.join(str(place) for place in places)}")
@@ -81,7 +73,7 @@ def find_directory(text: str, models_dir: str | None, env: Mapping[str, str]) ->
         if models_dir is None:
             raise NotHereError(f"{text} is relative, and site.yaml names no models_dir")
         path = expand(models_dir, env) / path
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise NotHereError(f"{path} is not a directory")
     return str(path)
 
@@ -94,11 +86,16 @@ def hub_cache(env: Mapping[str, str]) -> Path:
     return (expand(own, env) if own else xdg_dir(env, "XDG_CACHE_HOME", ".cache") / "huggingface") / "hub"
 
 
-def _absolute(text: str, env: Mapping[str, str]) -> Path:
+def _file(text: str, env: Mapping[str, str]) -> str:
+    """The absolute path of a file that is there. os.path says "no" where a Path would raise: names too long, say."""
     path = expand(text, env)
     if not path.is_absolute():
         raise NotHereError(f"{text} must be an absolute path, or begin with ~/")
-    return path
+    if not os.path.exists(path):
+        raise NotHereError(f"{path} does not exist")
+    if not os.path.isfile(path):
+        raise NotHereError(f"{path} is not a file")
+    return str(path)
 
 
 def _model_places(text: str, revision: str | None, models_dir: str | None, env: Mapping[str, str]) -> list[Path]:

@@ -117,9 +117,7 @@ class Paths:
 def check_instance(name: str) -> None:
     """Raise ArcopsError unless `name` may name an instance: it becomes a file name and part of a unit's name."""
     if name == "cpu":
-        raise ArcopsError(
-            "'cpu' cannot be an instance name: its lock would be the CPU's own", exit_code=ExitCode.USAGE
-        )
+        raise ArcopsError("'cpu' cannot be an instance name: its lock would be the CPU's own", exit_code=ExitCode.USAGE)
     if not _INSTANCE_NAME.fullmatch(name):
         raise ArcopsError(
             f"{name!r} cannot be an instance name",

@@ -207,17 +207,21 @@ def environment_of(base: Mapping[str, str], setup_env: Mapping[str, str], launch
     """The backend's environment: `base` (the supervisor's), over it what the setup script set, over it the profile's.
 
     What systemd told the supervisor is for the supervisor alone, and its Python is not the runtime's: both are left out
-    of `base`. `setup_env` holds what the script added or changed; it may set Python's variables, systemd's never.
+    of `base`. `setup_env` is the environment after the script, or the part of it that the script made; only what
+    differs from `base` counts. The script may set Python's variables, systemd's never.
     The API key is not here: whoever starts the backend reads it from `launch.api_key_file`.
     """
-    own_bin = f"{base['VIRTUAL_ENV'].rstrip('/')}/bin" if base.get("VIRTUAL_ENV") else None
     environment = {name: value for name, value in base.items() if name not in _PYTHON_VARIABLES}
-    if own_bin is not None and "PATH" in environment:
-        environment["PATH"] = ":".join(part for part in environment["PATH"].split(":") if part.rstrip("/") != own_bin)
-    environment.update(setup_env)
+    environment.update({name: value for name, value in setup_env.items() if base.get(name) != value})
     environment = {name: value for name, value in environment.items() if not _is_the_services(name)}
+    if base.get("VIRTUAL_ENV") and "PATH" in environment:
+        environment["PATH"] = _path_without(environment["PATH"], f"{base['VIRTUAL_ENV'].rstrip('/')}/bin")
     environment.update(launch.environment)
     return environment
+
+
+def _path_without(path: str, directory: str) -> str:
+    return ":".join(part for part in path.split(":") if part.rstrip("/") != directory)
 
 
 def _is_the_services(name: str) -> bool:

@@ -54,7 +54,7 @@ class Fresh(Message):
 class OperatorScreen(App[None]):
     """One screen, fed by snapshots."""
 
-    CSS_PATH = "app.tcss"
+    CSS_PATH = Path(__file__).with_name("app.tcss")
     ENABLE_COMMAND_PALETTE = False
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-tiny"), (64, "-narrow"), (120, "-wide")]  # noqa: RUF012 - as in App
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -101,9 +101,13 @@ class OperatorScreen(App[None]):
         self._show(message.snapshot)
 
     def _show(self, snapshot: Snapshot) -> None:
-        self._seen = snapshot
+        before, self._seen = self._seen, snapshot
+        if snapshot.adds_only_log(before):
+            self.query_one(LogPanel).show(snapshot)
+            return
         main = self.screen_stack[0]
         main.set_class(snapshot.stale, "-stale")
+        main.set_class(snapshot.numbers_old, "-old-numbers")
         for panel in self._panels:
             panel.show(snapshot)
         self._tell_outcomes(snapshot)

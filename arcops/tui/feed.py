@@ -52,6 +52,7 @@ class Feed:
         self._status: wire.Status | None = None
         self._received_at = 0.0
         self._points: deque[wire.HistoryPoint] = deque(maxlen=int(HISTORY))
+        self._history: tuple[wire.HistoryPoint, ...] = ()
         self._lines: deque[str] = deque(maxlen=LOG_LINES)
         self._log = LogTail()
         self._changed = asyncio.Event()
@@ -106,7 +107,7 @@ class Feed:
             retry_in=None if self._retry_at is None else max(0.0, self._retry_at - now),
             status=self._status,
             silent=silent,
-            history=tuple(self._points),
+            history=self._history,
             log=self._log,
         )
 
@@ -136,6 +137,7 @@ class Feed:
         async for status in self._client.follow_status(window):
             if self._link is not Link.LIVE:
                 self._points.clear()
+                self._history = ()
             self._link, self._problem, self._hint, self._retry_at = Link.LIVE, "", "", None
             self._status, self._received_at = status, self._clock()
             self._live.set()
@@ -205,6 +207,9 @@ class Feed:
                 history = await self._client.history(min(HISTORY, max(2.0, gap)))
                 if newest is not None and not self._points:
                     continue  # the link broke meanwhile, and the new one begins with the whole history
-                self._points.extend(point for point in history.points if newest is None or point.at > newest)
+                new = [point for point in history.points if newest is None or point.at > newest]
+                self._points.extend(new)
+                if new:
+                    self._history = tuple(self._points)
                 if newest is None:
                     self._changed.set()

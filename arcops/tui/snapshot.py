@@ -61,6 +61,11 @@ class Snapshot:
         """Nothing here may look live."""
         return self.link is not Link.LIVE or self.silent > SILENT_AFTER
 
+    def adds_only_log(self, before: "Snapshot") -> bool:
+        """Nothing came since `before` but lines of log, and nothing grew old."""
+        same = self.status is before.status and self.history is before.history and self.window == before.window
+        return same and not self.stale and not before.stale
+
     @property
     def phase(self) -> Phase | None:
         """The phase; None without a status, or if the daemon's word for it is not known here."""
@@ -91,3 +96,8 @@ class Snapshot:
         if self.status is None or self.status.rates_age is None:
             return None
         return self.status.rates_age + self.silent
+
+    @property
+    def numbers_old(self) -> bool:
+        """The server's numbers may not look live, whatever the daemon's own word."""
+        return self.numbers_age is not None and self.numbers_age > NUMBERS_OLD_AFTER

@@ -110,6 +110,15 @@ def test_extra_arguments_come_last() -> None:
     assert launch(extra_args=("--seed", "1")).argv[-2:] == ("--seed", "1")
 
 
+def test_what_the_profile_limits_is_limited_so() -> None:
+    made = launch(
+        limits={"shutdown_timeout": 20, "clear": "2m"}, restart={"per_hour": 0}, checks={"first_answer": False}
+    )
+    assert values(made, "--shutdown-timeout") == ["20"]
+    assert (made.limits.shutdown_timeout, made.limits.clear) == (20, 120)
+    assert (made.restart.per_hour, made.checks.first_answer) == (0, False)
+
+
 def test_a_short_drain_shortens_vllms_own_part_of_it() -> None:
     assert launch(limits={"drain": "2s"}).limits.shutdown_timeout == 2
     assert values(launch(limits={"drain": "500ms"}), "--shutdown-timeout") == ["0"]
@@ -128,6 +137,13 @@ def test_the_backend_does_not_inherit_what_systemd_told_the_supervisor() -> None
 def test_the_supervisors_python_is_not_the_runtimes() -> None:
     base = {"VIRTUAL_ENV": "/a/.venv", "PYTHONPATH": "/a", "PYTHONHOME": "/p", "PATH": "/a/.venv/bin:/usr/bin"}
     assert environment_of(base, {}, made_launch()) == {"PATH": "/usr/bin"}
+
+
+def test_a_setup_that_passes_the_base_on_does_not_bring_back_what_was_left_out() -> None:
+    base = {"VIRTUAL_ENV": "/a/.venv", "PYTHONPATH": "/a", "PATH": "/a/.venv/bin:/usr/bin", "NOTIFY_SOCKET": "/n"}
+    after = {**base, "PATH": "/oneapi/bin:/a/.venv/bin:/usr/bin", "ONEAPI_ROOT": "/oneapi"}
+    environment = environment_of(base, after, made_launch())
+    assert environment == {"PATH": "/oneapi/bin:/usr/bin", "ONEAPI_ROOT": "/oneapi"}
 
 
 def test_the_setup_script_goes_over_the_base_and_the_profile_over_both() -> None:

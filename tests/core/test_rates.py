@@ -56,6 +56,11 @@ def test_nothing_scraped_and_a_single_scrape_say_why_there_are_no_rates() -> Non
     assert single.absent == "no two scrapes of this launch within 10 s"
 
 
+def test_a_window_of_nothing_holds_nothing() -> None:
+    got = rates(series(Sample(generation_tokens=1), Sample(generation_tokens=3)), -1)
+    assert (got.decode, got.absent) == (None, "no two scrapes of this launch within -1 s")
+
+
 def test_counters_become_rates_over_the_window() -> None:
     samples = [
         Sample(

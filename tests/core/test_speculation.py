@@ -66,6 +66,11 @@ def test_each_method_gives_vllm_its_own_names(
     assert config_of(made, draft) == expected
 
 
+def test_synthetic_verification_with_one_target_is_no_fault() -> None:
+    for target in ({"synthetic_acceptance_length": 2.5}, {"synthetic_acceptance_rates": (0.9, 0.5)}):
+        assert faults_of(section(method="mtp", num_tokens=2, rejection_sample_method="synthetic", **target)) == []
+
+
 @pytest.mark.parametrize(
     ("settings", "keys"),
     [

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.fakes.runtime import fake_model, fake_vllm_path
-from tests.fakes.serving import Event, Serving, comm, is_bound, state
+from tests.fakes.serving import Event, Serving, comm, is_bound, samples, state
 from tests.helpers import eventually, free_port
 
 pytestmark = pytest.mark.processes
@@ -228,21 +228,20 @@ def test_a_stopped_engine_hangs_and_goes_on(fake: Start) -> None:
 def test_during_a_long_prefill_only_the_kv_gauge_moves(fake: Start) -> None:
     prompt = {"model": "tiny", "prompt": list(range(1900)), "max_tokens": 1}
     flags = ("--max-num-batched-tokens", "64")
-    with fake(*flags, prefill_speed=3000, kv_tokens=4096) as server, ThreadPoolExecutor() as pool:
+    with fake(*flags, prefill_speed=500, kv_tokens=4096) as server, ThreadPoolExecutor() as pool:
         server.wait_ready()
         answer = pool.submit(server.post, "/v1/completions", prompt)
-        seen: list[float] = []
+        seen: set[float] = set()
 
         def climbing() -> bool:
-            usage = server.metric("kv_cache_usage_perc") or 0.0
-            if usage and (not seen or usage > seen[-1]):
-                seen.append(usage)
-                assert server.metric("num_requests_running") == 1
-                assert server.metric("prompt_tokens_total") == 0
-                assert server.metric("iteration_tokens_total_count") == 0
+            page = {name: value for name, _, value in samples(server.get("/metrics").text)}
+            if page["vllm:num_requests_running"] == 1:
+                assert page["vllm:prompt_tokens_total"] == page["vllm:iteration_tokens_total_count"] == 0
+                seen.add(page["vllm:kv_cache_usage_perc"])
             return len(seen) >= 4
 
         eventually(climbing, every=0.01)
+        server.misbehave(prefill_speed=1_000_000)
         assert answer.result().status_code == 200
         assert server.metric("prompt_tokens_total") == 1900
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 
 from arcops import wire
 from arcops.core.errors import ArcopsError, InvalidProfileError, NoDaemonError
@@ -30,7 +30,7 @@ PROFILES = (
 )
 
 
-def snapshot_of(status: wire.Status | None, **changes: object) -> Snapshot:
+def snapshot_of(status: wire.Status | None = None, **changes: object) -> Snapshot:
     made = Snapshot(
         socket="/run/user/1000/arcops/main.sock",
         instance="main",
@@ -50,7 +50,7 @@ def no_daemon(**changes: object) -> Snapshot:
         hint="start one with `arcopsd`, or `systemctl --user start arcops`",
     )
     gone = {"link": Link.BROKEN, "problem": error.message, "hint": error.hint, "retry_in": 2.2}
-    return snapshot_of(None, **{**gone, "history": (), "log": LogTail(), **changes})
+    return replace(snapshot_of(history=(), log=LogTail()), **{**gone, **changes})
 
 
 class Canned:
@@ -327,11 +327,16 @@ async def choose(pilot: Pilot[None], name: str) -> None:
 
 
 async def options_of(pilot: Pilot[None]) -> OptionList:
-    async with asyncio.timeout(10):
-        while not (pilot.app.screen.query(OptionList) and pilot.app.screen.query_one(OptionList).option_count):
-            await pilot.pause()
+    await until(pilot, lambda: any(options.option_count for options in pilot.app.screen.query(OptionList)))
     await pilot.pause()
     return pilot.app.screen.query_one(OptionList)
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    """Let the application work until it is so; TimeoutError after ten seconds."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await pilot.pause()
 
 
 @pytest.mark.asyncio
@@ -344,8 +349,7 @@ async def test_the_switch_dialog_marks_what_runs_and_explains_what_is_highlighte
         assert "broken  cannot be used" in text
         assert "The 35B with a DFlash2 draft." in text
         options.highlighted = 0
-        await pilot.pause()
-        assert "did you mean model.path?" in text_of(app)
+        await until(pilot, lambda: "model.pth: unknown key" in text_of(app))
         await pilot.press("escape")
         assert not isinstance(app.screen, ChooseProfile)
 
@@ -357,9 +361,7 @@ async def test_a_configuration_that_cannot_be_read_is_explained_in_the_dialog():
 
     async with shown(Canned(MOMENTS["busy"]()), load=load) as (app, pilot):
         await pilot.press("s")
-        async with asyncio.timeout(10):
-            while "modls_dir" not in str(app.screen.query_one("#remark", Static).content):
-                await pilot.pause()
+        await until(pilot, lambda: "modls_dir" in text_of(app))
 
 
 @pytest.mark.asyncio

@@ -25,7 +25,9 @@ class Terminal:
 
     def tmux(self, *arguments: str) -> str:
         command = ["tmux", "-S", str(self._socket), "-f", "/dev/null", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout
+        # A caller's idea of the terminal's size would be believed before the terminal's own.
+        env = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False, env=env).stdout
 
     def screen(self) -> str:
         return self.tmux("capture-pane", "-p", "-t", "it")
@@ -33,7 +35,8 @@ class Terminal:
     async def until(self, wanted: Callable[[str], bool], why: str) -> str:
         try:
             async with asyncio.timeout(15):
-                while not wanted(text := await asyncio.to_thread(self.screen)):
+                # Another program's screen has no event to wait for.
+                while not wanted(text := await asyncio.to_thread(self.screen)):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
         except TimeoutError:
             pytest.fail(f"{why}; the screen shows:\n{await asyncio.to_thread(self.screen)}")
@@ -76,7 +79,7 @@ async def test_the_operator_sees_the_daemon_come_and_go_gives_an_order_and_leave
     environment = {"XDG_RUNTIME_DIR": str(runtime_dir), "PYTHONPATH": os.getcwd()}
     command = f"sh -c '{' '.join(program('tui'))}; echo left with $?; cat'"
     async with terminal(command, environment, (100, 30)) as there:
-        await there.until(lambda text: "no daemon answers on" in text and "trying again in" in text, "no word of it")
+        await there.until(lambda text: "no daemon answers on" in text and "trying again" in text, "no word of it")
         await daemon.start()
         text = await there.until(lambda text: "● serving dflash2" in text, "the daemon was not found")
         assert "tokens per step 3.14" in text

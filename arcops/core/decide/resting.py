@@ -78,7 +78,8 @@ def launch_when_clear(state: State, world: World) -> Decision:
         return _block(state, world, "; ".join(map(str, lock.holders)), TakeLocks(launch))
     if not lock.ours:
         return stay(state, TakeLocks(launch))
-    found = obstacle(launch, world, max(lock.since, world.now - LOOK_KEEPS))
+    # Seen since the lock was ours, since whatever ran before had ended, and not long ago.
+    found = obstacle(launch, world, max(lock.since, state.since, world.now - LOOK_KEEPS))
     if found is None:
         return stay(state, Look())
     if found:

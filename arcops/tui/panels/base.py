@@ -28,6 +28,9 @@ class Room:
 class Panel(Widget):
     """A part of the screen, about one subject. Its text is never markup."""
 
+    fills = False
+    """It takes what room there is, whatever it has to say: its lines never move the other panels."""
+
     def __init__(self) -> None:
         super().__init__(markup=False)
         self._snapshot: Snapshot | None = None
@@ -43,7 +46,7 @@ class Panel(Widget):
         lines = self._lines(self.content_size.width)
         if lines == self._shown:
             return
-        another_height = len(lines) != len(self._shown)
+        another_height = not self.fills and len(lines) != len(self._shown)
         self._shown = lines
         if self.display != bool(lines):
             self.display = bool(lines)

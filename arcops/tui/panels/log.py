@@ -11,6 +11,7 @@ from arcops.tui.snapshot import Link, Snapshot
 class LogPanel(Panel):
     """As many of the newest lines as there is room for."""
 
+    fills = True
     large = False
     """Whole lines, wrapped; else one row each, with vLLM's prefix cut down."""
 

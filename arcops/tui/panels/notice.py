@@ -6,7 +6,7 @@ from arcops.core.rates import Prefilling
 from arcops.tui import words
 from arcops.tui.ink import Ink, Line, Lines, plain, strong
 from arcops.tui.panels.base import Panel, Room
-from arcops.tui.snapshot import NUMBERS_OLD_AFTER, Snapshot
+from arcops.tui.snapshot import Snapshot
 
 
 class NoticePanel(Panel):
@@ -18,11 +18,10 @@ class NoticePanel(Panel):
 
 def _notices(snapshot: Snapshot, width: int) -> Iterator[Line]:
     age = snapshot.numbers_age
-    old = age is not None and age > NUMBERS_OLD_AFTER
     rates = snapshot.rates
     if snapshot.serves and rates.prefilling is not None and rates.at is not None:
         yield _prefilling(rates.prefilling, rates.at - rates.prefilling.since + (age or 0.0))
-    if snapshot.serves and age is not None and old:
+    if snapshot.serves and age is not None and snapshot.numbers_old and not snapshot.stale:
         yield _warning(f"the server's numbers are {words.duration(age)} old")
     for trouble in () if snapshot.status is None else snapshot.status.trouble:
         for number, text in enumerate(words.wrapped(trouble, width - 2, most=2)):

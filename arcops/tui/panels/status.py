@@ -69,8 +69,10 @@ class StatusPanel(Panel):
                 pass
         if snapshot.status is None:
             return ()
-        lines = () if not snapshot.stale else _silent(snapshot, room.width)
-        return (*lines, *_standing(snapshot, snapshot.status, room.width))
+        standing = _standing(snapshot, snapshot.status, room.width)
+        if not snapshot.stale:
+            return standing
+        return (*_silent(snapshot, room.width), *(tuple(quiet(text) for text, _ in line) for line in standing))
 
 
 def _broken(snapshot: Snapshot, width: int) -> Lines:

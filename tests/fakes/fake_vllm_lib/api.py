@@ -98,7 +98,7 @@ class Api:
                 return json_reply({"object": "list", "data": [self._model(name) for name in self._names]})
 
     def _metrics(self) -> Reply:
-        kind = "text/plain; version=0.0.4; charset=utf-8"
+        kind = "text/plain; version=1.0.0; charset=utf-8"
         if self._settings().metrics_garbage:
             return Reply(200, GARBAGE, kind)
         with self._engine.lock:

@@ -234,7 +234,7 @@ def _opening(asked: Asked, index: int, request: Request) -> dict[str, object]:
     """The first chunk of a chat: the role, and nothing said yet."""
     delta = {"role": "assistant", "content": ""}
     choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
-    ids = {"prompt_token_ids": request.prompt, "prompt_text": None} if asked.token_ids else {}
+    ids = {"prompt_token_ids": request.prompt if asked.token_ids else None, "prompt_text": None}
     return asked.head("chat.completion.chunk") | {"choices": [choice]} | ids
 
 
@@ -243,13 +243,12 @@ def _chunk(asked: Asked, index: int, request: Request, piece: Piece, first: bool
     choice |= {"delta": {"content": piece.text}} if asked.chat else {"text": piece.text}
     choice |= {"logprobs": None, "finish_reason": piece.finish}
     if not asked.chat:
-        choice |= {"stop_reason": piece.stop, "prompt_token_ids": None, "token_ids": None}
+        choice |= {"stop_reason": piece.stop, "prompt_token_ids": None}
         if asked.token_ids and first:
             choice["prompt_token_ids"] = request.prompt
     elif piece.finish is not None:
         choice["stop_reason"] = piece.stop
-    if asked.token_ids:
-        choice["token_ids"] = piece.tokens
+    choice["token_ids"] = piece.tokens if asked.token_ids else None
     chunk = asked.head("chat.completion.chunk" if asked.chat else "text_completion") | {"choices": [choice]}
     if asked.usage_always:
         chunk["usage"] = asked.counts()

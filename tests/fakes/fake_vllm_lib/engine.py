@@ -16,7 +16,6 @@ from fake_vllm_lib.process import state_of
 from fake_vllm_lib.settings import Settings
 from fake_vllm_lib.text import Tokenizer
 
-
 CACHE_DEFAULTS = dict.fromkeys(
     (
         "kv_cache_layout",
