@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -21,6 +22,9 @@ ANSWER_WITHIN = 30.0
 """Seconds: a daemon that takes longer for a plain answer is not well. A switch is answered when it is accepted."""
 STREAM_SILENCE = 30.0
 """Seconds without a line before a stream is taken for dead: the daemon sends a comment every ten."""
+
+SERVICE_UNAVAILABLE = 503
+"""What the HTTP server itself says when it has too many connections."""
 
 _BASE = "http://arcops"
 _TIMEOUT = httpx.Timeout(ANSWER_WITHIN, connect=5.0)
@@ -157,14 +161,19 @@ _JSON = {"content-type": "application/json"}
 
 
 def _logs_path(lines: int, launch: str | None) -> str:
-    return f"/v1/logs?lines={lines}" + (f"&launch={launch}" if launch else "")
+    return f"/v1/logs?lines={lines}" + (f"&launch={quote(launch, safe='')}" if launch else "")
 
 
 def _decoded(response: httpx.Response, kind: type[M]) -> M:
     """The message, or the error that the daemon sent in its place."""
-    if response.is_error:
+    if not response.is_error:
+        return _decode(response.content, kind)
+    if response.headers.get("content-type", "").startswith("application/json"):
         raise _decode(response.content, wire.ErrorInfo).raised()
-    return _decode(response.content, kind)
+    raise ArcopsError(
+        f"the daemon refused the request: {response.status_code} {response.reason_phrase}",
+        hint="503 means that it has too many connections open" if response.status_code == SERVICE_UNAVAILABLE else "",
+    )
 
 
 def _decode(content: bytes, kind: type[M]) -> M:

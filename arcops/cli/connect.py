@@ -4,6 +4,14 @@ import typer
 
 from arcops.client import Client
 from arcops.config.paths import Paths
+from arcops.core.errors import NoDaemonError
+
+
+class DaemonEndedError(NoDaemonError):
+    """What was followed has come to its end in good order, because the daemon has."""
+
+    def __init__(self) -> None:
+        super().__init__("the daemon has ended", hint="start one with `arcopsd`, or `systemctl --user start arcops`")
 
 
 def client_of(ctx: typer.Context) -> Client:

@@ -7,7 +7,8 @@ import typer
 
 from arcops import wire
 from arcops.cli import output
-from arcops.cli.connect import client_of
+from arcops.cli.connect import DaemonEndedError, client_of
+from arcops.tui import words
 
 
 @output.guard
@@ -29,11 +30,12 @@ def events(
             return
         for event in client.follow_events(after=-lines):
             output.data(wire.encode(event).decode() if as_json else line(event))
+    raise DaemonEndedError
 
 
 def line(event: wire.Event) -> str:
-    """`11-30 10:48:02 serving   dflash2  serving qwen-int4`."""
+    """`11-30 10:48:02  serving   dflash2               serving qwen-int4`."""
     at = datetime.fromtimestamp(event.at, UTC).astimezone()
     profile = event.profile or "-"
     what = event.phase if event.kind == "phase" else event.kind
-    return f"{at:%m-%d %H:%M:%S}  {what:<10}{profile:<22}{output.printable(event.reason)}"
+    return f"{at:%m-%d %H:%M:%S}  {what:<8}  {profile:<20}  {words.clean(event.reason)}"

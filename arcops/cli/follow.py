@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from typing import NoReturn
 
 from arcops import wire
@@ -9,10 +10,12 @@ from arcops.cli import output
 from arcops.cli.describe import loading, sentence
 from arcops.client import Client
 from arcops.core.errors import ArcopsError, ExitCode, NoDaemonError
+from arcops.tui import words
 
 RECONNECT_WITHIN = 30.0
 """Seconds for which a daemon that went away is waited for: it may be restarting, and the order is written down."""
-_ENDS_RETURN = frozenset({"serving", "failed", "stopped", "blocked", "stuck", "wedged", "backoff"})
+_ENDS = frozenset({"failed", "blocked", "stuck", "wedged", "backoff"})
+"""Phases that nobody need wait in: they last, and are not what was ordered."""
 
 
 class Progress:
@@ -24,16 +27,18 @@ class Progress:
 
     def show(self, status: wire.Status) -> None:
         text = sentence(status) if status.start is None else f"{status.phase}: {loading(status.start)}"
-        key = text if self._rewrites else f"{status.phase}: {status.start.stage if status.start else status.reason}"
-        if key == self._last:
+        if not self._rewrites:
+            text = f"{status.phase}: {status.start.stage if status.start else words.clean(status.reason)}"
+        if text == self._last:
             return
-        self._last = key
+        self._last = text
         if self._rewrites:
             output.rewrite(text)
         else:
-            output.note(key)
+            output.note(text)
 
     def end(self) -> None:
+        """Clear the line, for what is said after it."""
         if self._rewrites:
             output.rewrite("")
 
@@ -41,33 +46,47 @@ class Progress:
 def wait_for(client: Client, order_id: int) -> NoReturn:
     """Follow an order to its end, and leave with its exit code."""
     progress = Progress()
-    outcome = _outcome(client, order_id, progress)
-    if outcome.exit_code == ExitCode.DONE:
+    try:
+        outcome = _outcome(client, order_id, progress)
+        if outcome.exit_code == ExitCode.DONE:
+            progress.end()
+            output.note(words.clean(outcome.summary))
+            output.leave(ExitCode.DONE)
+        returned = _wait_for_return(client, outcome, progress)
+    except KeyboardInterrupt:
         progress.end()
-        output.note(outcome.summary)
-        output.leave(ExitCode.DONE)
-    returned = _wait_for_return(client, outcome, progress)
+        output.note(
+            f"order {order_id} goes on without this command: `arcops status --watch` shows it, `arcops stop` ends it"
+        )
+        raise
     progress.end()
     if outcome.evidence:
-        output.note(f"log: {output.printable(outcome.evidence)}")
+        output.note(f"log: {words.clean(outcome.evidence)}")
     if returned:
         output.note(returned)
-    output.fail(ArcopsError(outcome.summary, hint=outcome.hint, exit_code=ExitCode(outcome.exit_code)))
+    output.fail(
+        ArcopsError(words.clean(outcome.summary), hint=words.clean(outcome.hint), exit_code=_known(outcome.exit_code))
+    )
+
+
+def _known(code: int) -> ExitCode:
+    """The exit code; of a newer daemon's that this client does not know, the plain failure."""
+    return ExitCode(code) if code in ExitCode.__members__.values() else ExitCode.FAILED
 
 
 def _outcome(client: Client, order_id: int, progress: Progress) -> wire.OutcomeInfo:
     """The order's outcome; the daemon may be restarted meanwhile."""
     gone_since: float | None = None
+    daemon: wire.DaemonInfo | None = None
     while True:
         try:
             for status in client.follow_status():
                 gone_since = None
+                daemon = daemon or status.daemon
                 progress.show(status)
-                settled = next((one for one in status.settled if one.order_id == order_id), None)
+                settled = outcome_in(status, order_id, restarted=status.daemon != daemon)
                 if settled is not None:
                     return settled
-                if status.order.committed and status.order.id == order_id:
-                    return _carried_out(order_id, status)
         except NoDaemonError:
             gone_since = gone_since or time.monotonic()
             if time.monotonic() - gone_since > RECONNECT_WITHIN:
@@ -75,13 +94,28 @@ def _outcome(client: Client, order_id: int, progress: Progress) -> wire.OutcomeI
             time.sleep(0.5)
 
 
-def _carried_out(order_id: int, status: wire.Status) -> wire.OutcomeInfo:
-    """Settled by a daemon that has been restarted since: the order stands, and the status says how it is."""
+def outcome_in(status: wire.Status, order_id: int, *, restarted: bool) -> wire.OutcomeInfo | None:
+    """What became of the order, if the status tells; a daemon that was restarted since knows no outcome any more."""
+    settled = next((one for one in status.settled if one.order_id == order_id), None)
+    if settled is not None:
+        return settled
+    if status.order.id == order_id:
+        wanted = "serving" if status.order.goal == "run" else "stopped"
+        over = status.order.committed and (status.phase == wanted or status.phase in _ENDS)
+        return _without_outcome(order_id, status.phase == wanted, sentence(status)) if over else None
+    if restarted:
+        why = f"order {order_id} is not in force any more, and what became of it is not known; {sentence(status)}"
+        return _without_outcome(order_id, False, why, hint="`arcops events` has the history")
+    return None
+
+
+def _without_outcome(order_id: int, done: bool, summary: str, hint: str = "") -> wire.OutcomeInfo:
+    """Settled by a daemon that has been restarted since: the status is all there is to go by."""
     return wire.OutcomeInfo(
         order_id=order_id,
-        exit_code=int(ExitCode.DONE if status.phase in ("serving", "stopped") else ExitCode.FAILED),
-        summary=sentence(status),
-        hint="",
+        exit_code=int(ExitCode.DONE if done else ExitCode.FAILED),
+        summary=summary,
+        hint=hint,
         evidence="",
         superseded=False,
         returned_to=None,
@@ -92,8 +126,9 @@ def _wait_for_return(client: Client, outcome: wire.OutcomeInfo, progress: Progre
     """After a switch that failed: until the previous profile serves again, or cannot."""
     if outcome.returned_to is None or outcome.returned_to == "stopped":
         return None
-    for status in client.follow_status():
-        progress.show(status)
-        if status.phase in _ENDS_RETURN:
-            return f"back to {outcome.returned_to}: {sentence(status)}"
+    with suppress(NoDaemonError):  # the failure is what has to be told, whatever becomes of the daemon
+        for status in client.follow_status():
+            progress.show(status)
+            if status.phase in {"serving", "stopped", *_ENDS}:
+                return f"back to {outcome.returned_to}: {sentence(status)}"
     return None

@@ -6,7 +6,7 @@ import typer
 
 from arcops import wire
 from arcops.cli import output
-from arcops.cli.connect import client_of
+from arcops.cli.connect import DaemonEndedError, client_of
 
 
 @output.guard
@@ -22,7 +22,7 @@ def logs(
     """Show the log of the newest launch, or of another one."""
     with client_of(ctx) as client:
         pages = client.follow_logs(lines, launch) if follow else iter([client.logs(lines, launch)])
-        seen: str | None = None
+        seen: str | None = ""
         for page in pages:
             if as_json:
                 output.data(wire.encode(page).decode())
@@ -32,3 +32,5 @@ def logs(
                 output.note(f"== launch {seen}" if seen else "== there was no launch yet")
             if page.lines:
                 output.data("\n".join(output.printable(line) for line in page.lines))
+    if follow:
+        raise DaemonEndedError

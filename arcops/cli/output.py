@@ -55,7 +55,11 @@ def note(text: str) -> None:
 
 def rewrite(text: str) -> None:
     """Show `text` on the last line of a terminal's stderr in place of what was there; an empty one clears the line."""
-    width = shutil.get_terminal_size().columns - 1
+    try:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):  # no terminal after all
+        width = 0
+    width = (width or shutil.get_terminal_size().columns) - 1
     try:
         _write(sys.stderr, f"\r\x1b[K{printable(text).splitlines()[0][:width] if text else ''}")
     except OSError:  # nobody is left who could be told

@@ -6,7 +6,7 @@ import typer
 
 from arcops import wire
 from arcops.cli import output
-from arcops.cli.connect import client_of
+from arcops.cli.connect import DaemonEndedError, client_of
 from arcops.cli.describe import status_lines
 from arcops.cli.durations import seconds
 from arcops.cli.output import Style
@@ -29,7 +29,7 @@ def status(
         if watch:
             for one in client.follow_status(over):
                 _show(one, as_json, again=True)
-            return
+            raise DaemonEndedError
         one = client.status(over)
     _show(one, as_json, again=False)
     output.leave(exit_code(one.phase))

@@ -5,12 +5,14 @@ current when it can write again.
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 
 from arcops import wire
 from arcops.config.paths import Paths
-from arcops.core.errors import ArcopsError
+from arcops.core.errors import ArcopsError, ExitCode
 from arcops.daemon.act import Actor
 from arcops.daemon.journal import Journal
 from arcops.daemon.loop import Loop
@@ -25,6 +27,8 @@ STATUS_EVERY = 1.0
 MOVES_WITHIN = 0.1
 """Seconds that a change of the phase may wait, so that a burst of turns is one message."""
 LOG_EVERY = 0.25
+TAIL_ATTEMPTS = 5
+"""Times that a log which is being written to is read from its end, before a line at the seam may be lost."""
 
 
 class Feeds:
@@ -82,14 +86,13 @@ class Feeds:
     async def logs(self, lines: int, launch: str | None) -> AsyncIterator[bytes]:
         """The tail of a log, then its new lines; without a launch, from each launch to the next."""
         current = launch or self._newest_launch()
-        tail = await asyncio.to_thread(self.log_tail, lines, current)
-        follower = self._follower(current)
-        yield _event(wire.encode(tail))
+        follower, tail = await asyncio.to_thread(self._tail_to_follow, lines, current)
+        yield _event(wire.encode(wire.LogLines(launch_id=current, lines=tuple(tail))))
         quiet = 0.0
         while not self.closing.is_set():
             newest = launch or self._newest_launch()
             if newest != current:
-                current, follower = newest, self._follower(newest, from_start=True)
+                current, follower = newest, self._follower(newest)
             new = follower.read_new() if follower is not None else []
             if new:
                 quiet = 0.0
@@ -101,19 +104,40 @@ class Feeds:
                 yield b": still here\n\n"
 
     def log_tail(self, lines: int, launch: str | None) -> wire.LogLines:
-        """The last lines of a launch's log (default: the newest launch)."""
-        launch = launch or self._newest_launch()
+        """The last lines of a launch's log (default: the newest launch). Raises ArcopsError if there is no such log."""
+        launch = self.known(launch) or self._newest_launch()
         if launch is None:
             return wire.LogLines(launch_id=None, lines=())
         return wire.LogLines(launch_id=launch, lines=tuple(backend_log.tail(self._log_path(launch), lines)))
 
-    def _follower(self, launch: str | None, *, from_start: bool = False) -> LogFollower | None:
-        if launch is None:
+    def known(self, launch: str | None) -> str | None:
+        """`launch`, if it has a log; None for the newest, whichever that is. Raises ArcopsError."""
+        if not launch:
             return None
-        follower = LogFollower(self._log_path(launch))
-        if not from_start:
+        path = self._log_path(launch)
+        if Path(path).parent != self._paths.log_dir or not os.path.isfile(path):
+            raise ArcopsError(
+                f"there is no log of a launch {launch[:60]!r}",
+                hint="`arcops events` names the launches",
+                exit_code=ExitCode.USAGE,
+            )
+        return launch
+
+    def _tail_to_follow(self, lines: int, launch: str | None) -> tuple[LogFollower | None, list[str]]:
+        """The tail, and a follower that goes on where it ends: read again if lines came in between the two."""
+        follower = self._follower(launch)
+        if follower is None or launch is None:
+            return None, []
+        tail: list[str] = []
+        for _ in range(TAIL_ATTEMPTS):
             follower.skip_to_end()
-        return follower
+            tail = backend_log.tail(self._log_path(launch), lines)
+            if not follower.read_new():
+                break
+        return follower, tail
+
+    def _follower(self, launch: str | None) -> LogFollower | None:
+        return None if launch is None else LogFollower(self._log_path(launch))
 
     def _newest_launch(self) -> str | None:
         """The launch there is, else the last one that has a log: launch ids sort by time."""
@@ -122,10 +146,7 @@ class Feeds:
         return max((path.stem for path in self._paths.log_dir.glob("*.log")), default=None)
 
     def _log_path(self, launch: str) -> str:
-        path = self._paths.log_dir / f"{launch}.log"
-        if path.parent != self._paths.log_dir or not path.is_file():
-            raise ArcopsError(f"there is no log of a launch {launch[:60]!r}", hint="`arcops events` names the launches")
-        return str(path)
+        return str(self._paths.log_dir / f"{launch}.log")
 
 
 def _wire_event(event: StoredEvent) -> wire.Event:

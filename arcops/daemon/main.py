@@ -5,7 +5,6 @@ import os
 import pwd
 import signal
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -69,7 +68,7 @@ def assemble(paths: Paths, store: Store, clock: Clock) -> Parts:
     actor = Actor(paths, clock, journal, scraper, looks, wake)
     state = State(since=clock.monotonic(), progress_at=clock.monotonic())
     loop = Loop(state, clock, Observer(clock, actor, scraper, looks), actor, journal)
-    orders = Orders(loop, actor, clock, os.environ)
+    orders = Orders(paths.instance, loop, actor, clock, os.environ)
     status = StatusWriter(paths.instance, clock, loop, actor, scraper, journal, Lingering(clock))
     feeds = Feeds(paths, loop, actor, journal, status)
     api = Api(paths.instance, os.getpid(), loop, orders, status, feeds)
@@ -195,7 +194,7 @@ async def _run(parts: Parts) -> None:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        await serving
+        await asyncio.wait({serving})
         await parts.looks.close()
         await parts.scraper.leave()
         if parts.actor.live is not None:
@@ -231,30 +230,29 @@ def configure_logging() -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command `arcopsd`; returns its exit code."""
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command()(arcopsd)
-    return int(app(list(argv) if argv is not None else None, prog_name="arcopsd", standalone_mode=False) or 0)
-
-
 def arcopsd(
     instance: str = typer.Option(DEFAULT_INSTANCE, "--instance", "-i", envvar="ARCOPS_INSTANCE", metavar="NAME"),
     version: bool = typer.Option(False, "--version", help="Print the version."),
-) -> int:
+) -> None:
     """Supervise one vLLM server: own the card's lock, run the ordered profile, say why."""
     if version:
         sys.stdout.write(f"arcopsd {__version__}\n")
-        return 0
+        return
     configure_logging()
     asyncio.run(serve(Paths.of(instance)))
-    return 0
 
 
 def run() -> None:
-    """The entry point."""
+    """The entry point of `arcopsd`."""
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.command()(arcopsd)
     try:
-        raise SystemExit(main())
+        app(prog_name="arcopsd")
     except ArcopsError as error:
         sys.stderr.write(f"arcopsd: {error}\n")
         raise SystemExit(int(error.exit_code)) from None

@@ -20,12 +20,15 @@ from arcops.wire import RestartRequest, StopRequest, SwitchRequest
 
 SETUP_WITHIN = 60.0
 """Seconds for a setup script; oneAPI's takes one or two."""
+LONGEST_DRAIN = 86_400.0
+"""Seconds; whoever asks for more has made a typing error."""
 
 
 class Orders:
     """Resolves, checks and submits. It changes nothing by itself."""
 
-    def __init__(self, loop: Loop, actor: Actor, clock: Clock, env: Mapping[str, str]) -> None:
+    def __init__(self, instance: str, loop: Loop, actor: Actor, clock: Clock, env: Mapping[str, str]) -> None:
+        self._instance = instance
         self._loop = loop
         self._actor = actor
         self._clock = clock
@@ -33,6 +36,7 @@ class Orders:
 
     async def switch(self, request: SwitchRequest) -> tuple[Order | str, tuple[str, ...]]:
         """Raises ArcopsError: 6 for a bad profile, 5 where card or port are taken, 4 when busy."""
+        check_drain(request.drain)
         launch = await self.resolve(request.profile)
         await self._check_room(launch)
         plan = self.plan(launch, request)
@@ -44,10 +48,12 @@ class Orders:
         return order, plan
 
     async def stop(self, request: StopRequest) -> Order | str:
+        check_drain(request.drain)
         return self._loop.submit(Request(Verb.STOP, drain=request.drain))
 
     async def restart(self, request: RestartRequest) -> Order | str:
         """The ordered profile anew, as its file says now; the order that is under way does not count."""
+        check_drain(request.drain)
         order = self._loop.state.order
         if order.goal is Goal.STOP or order.profile is None:
             raise ArcopsError(
@@ -59,7 +65,7 @@ class Orders:
 
     async def resolve(self, profile: str) -> Launch:
         """The launch of a profile as its file says now, with its setup script run. Raises ArcopsError."""
-        launch = await asyncio.to_thread(lambda: Config.load(self._env).launch(profile))
+        launch = await asyncio.to_thread(lambda: Config.load(self._env, instance=self._instance).launch(profile))
         if launch.setup is not None:
             self._actor.setups[launch.setup] = await asyncio.to_thread(
                 environment.sourced, launch.setup, os.environ, SETUP_WITHIN
@@ -113,3 +119,9 @@ class Orders:
         if live is not None and request.rollback:
             steps.append(f"go back to {live.record.launch.profile} if that fails")
         return tuple(steps)
+
+
+def check_drain(drain: float | None) -> None:
+    """Raise ArcopsError unless this many seconds can be waited for open requests."""
+    if drain is not None and not 0 <= drain <= LONGEST_DRAIN:
+        raise ArcopsError(f"a drain of {drain:g} s is not from 0 to {LONGEST_DRAIN:g} s", exit_code=ExitCode.USAGE)

@@ -29,6 +29,10 @@ from arcops.daemon.status import StatusWriter
 
 LARGEST_BODY = 64 * 1024
 """Bytes; a real request has some hundred."""
+BODY_WITHIN = 10.0
+"""Seconds for a request's body to come in whole."""
+REQUEST_WITHIN = 30.0
+"""Seconds for a request to be begun and for its head to come in whole: nobody silent keeps a connection."""
 LONGEST_WINDOW = 86_400.0
 MOST_LINES = 10_000
 MOST_EVENTS = 10_000
@@ -73,7 +77,7 @@ class Api:
                 post("/v1/stop", self._stop),
                 post("/v1/restart", self._restart),
             ],
-            exception_handlers={404: _no_such_thing, 405: _no_such_thing},
+            exception_handlers={404: _no_such_thing, 405: _no_such_thing, Exception: _own_fault},
         )
 
     async def _ping(self, _: Request) -> Response:
@@ -99,7 +103,7 @@ class Api:
         lines = int(_number(request, "lines", 200, 0, MOST_LINES))
         launch = request.query_params.get("launch")
         if _flag(request, "follow"):
-            return _sse(self._feeds.logs(lines, launch))
+            return _sse(self._feeds.logs(lines, await asyncio.to_thread(self._feeds.known, launch)))
         return _json(await asyncio.to_thread(self._feeds.log_tail, lines, launch))
 
     async def _metrics(self, _: Request) -> Response:
@@ -140,22 +144,29 @@ async def _no_such_thing(request: Request, _: Exception) -> Response:
     return _error(
         ArcopsError(
             f"there is no {request.method} {request.url.path}",
-            hint="docs/operating.md lists the control API",
+            hint="docs/control-api.md lists all there is",
             exit_code=ExitCode.USAGE,
         )
     )
 
 
+async def _own_fault(_: Request, fault: Exception) -> Response:
+    """A fault of ours: the client is told so in the form of every other error, and the log has the traceback."""
+    return _error(ArcopsError(f"a fault in the daemon: {type(fault).__name__}", hint="its log says where"))
+
+
 async def _body(request: Request, kind: type[M]) -> M:
-    """The request's message, refused when it is too large, no JSON, or not of this kind."""
-    content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > LARGEST_BODY:
-            raise ArcopsError(f"the request is larger than {LARGEST_BODY} bytes", exit_code=ExitCode.USAGE)
+    """The request's message, refused when it is too large, too slow, no JSON, or not of this kind."""
     try:
-        message = msgspec.json.decode(bytes(content) or b"{}", type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        async with asyncio.timeout(BODY_WITHIN):
+            content = await _content(request)
+    except TimeoutError:
+        raise ArcopsError(
+            f"the request did not come in whole within {BODY_WITHIN:g} s", exit_code=ExitCode.USAGE
+        ) from None
+    try:
+        message = msgspec.json.decode(content or b"{}", type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ArcopsError(f"the request cannot be read: {error}", exit_code=ExitCode.USAGE) from error
     schema: object = getattr(message, "schema", wire.SCHEMA)
     if schema != wire.SCHEMA:
@@ -163,6 +174,15 @@ async def _body(request: Request, kind: type[M]) -> M:
             f"the request has schema {schema}, this daemon speaks {wire.SCHEMA}", exit_code=ExitCode.USAGE
         )
     return message
+
+
+async def _content(request: Request) -> bytes:
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > LARGEST_BODY:
+            raise ArcopsError(f"the request is larger than {LARGEST_BODY} bytes", exit_code=ExitCode.USAGE)
+    return bytes(content)
 
 
 def _number(request: Request, name: str, default: float, least: float, most: float) -> float:
@@ -199,7 +219,12 @@ def _sse(messages: AsyncIterator[bytes]) -> StreamingResponse:
 
 
 class _OwnUserProtocol(H11Protocol):
-    """HTTP for this user and root only: the socket's mode says so already, this proves it for each connection."""
+    """HTTP for this user and root only: the socket's mode says so already, this proves it for each connection.
+
+    A connection on which no request is whole within REQUEST_WITHIN is closed: uvicorn has no limit for that.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] - uvicorn's is narrower
         peer: socket.socket = transport.get_extra_info("socket")
@@ -209,6 +234,36 @@ class _OwnUserProtocol(H11Protocol):
             transport.abort()
             return
         super().connection_made(transport)
+        self._expect_a_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_deadline()
+        if self.transport is not None:  # pyright: ignore[reportUnnecessaryComparison] - None until connection_made
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_answering():
+            self._forget_deadline()
+        elif self._deadline is None:
+            self._expect_a_request()
+
+    def _is_answering(self) -> bool:
+        cycle = self.cycle
+        return cycle is not None and not cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
+
+    def _expect_a_request(self) -> None:
+        self._deadline = self.loop.call_later(REQUEST_WITHIN, self._give_up)
+
+    def _forget_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        if not self._is_answering():
+            self.transport.close()
 
 
 class ControlServer(uvicorn.Server):
@@ -246,14 +301,21 @@ class ControlServer(uvicorn.Server):
 
 
 def bind(path: Path) -> socket.socket:
-    """A listening Unix socket with mode 0600. A file that is there is stale: the instance's lock is ours."""
-    with suppress(FileNotFoundError):
-        path.unlink()
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    """A listening Unix socket with mode 0600. A file that is there is stale: the instance's lock is ours.
 
+    Raises ArcopsError where there can be none.
+    """
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
+        with suppress(FileNotFoundError):
+            path.unlink()
         listener.bind(str(path))
+    except OSError as error:
+        listener.close()
+        raise ArcopsError(
+            f"cannot listen on {path}: {error.strerror}", hint="remove what is there, or set XDG_RUNTIME_DIR"
+        ) from error
     finally:
         os.umask(before)
     listener.listen(64)

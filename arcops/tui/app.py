@@ -75,19 +75,19 @@ class OperatorScreen(App[None]):
         self._seen = source.snapshot()
         self._orders: set[int] = set()
         """Given here, and not settled yet."""
+        self._log_panel = LogPanel()
         self._panels: tuple[Panel, ...] = ()
 
     def compose(self) -> ComposeResult:
         left = (RequestsPanel(), RatesPanel())
         right = (LatencyPanel(), SpeculationPanel())
         above = (TitlePanel(), StatusPanel(), NoticePanel(), StartPanel())
-        log = LogPanel()
-        self._panels = (*above, *left, *right, log)
+        self._panels = (*above, *left, *right, self._log_panel)
         yield from above
         with Container(id="numbers", classes="numbers"):
             yield Vertical(*left, classes="column")
             yield Vertical(*right, classes="column")
-        yield log
+        yield self._log_panel
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
@@ -98,13 +98,13 @@ class OperatorScreen(App[None]):
         self.post_message(Fresh(snapshot))
 
     def on_fresh(self, message: Fresh) -> None:
-        self._show(message.snapshot)
+        before, self._seen = self._seen, message.snapshot
+        if self._seen.adds_only_log(before):
+            self._log_panel.show(self._seen)
+        else:
+            self._show(self._seen)
 
     def _show(self, snapshot: Snapshot) -> None:
-        before, self._seen = self._seen, snapshot
-        if snapshot.adds_only_log(before):
-            self.query_one(LogPanel).show(snapshot)
-            return
         main = self.screen_stack[0]
         main.set_class(snapshot.stale, "-stale")
         main.set_class(snapshot.numbers_old, "-old-numbers")
@@ -132,9 +132,8 @@ class OperatorScreen(App[None]):
 
     def action_log(self) -> None:
         """Large or small log."""
-        log = self.query_one(LogPanel)
-        self.screen_stack[0].set_class(not log.large, "-large-log")
-        log.enlarge(not log.large)
+        self.screen_stack[0].set_class(not self._log_panel.large, "-large-log")
+        self._log_panel.enlarge(not self._log_panel.large)
 
     def action_help(self) -> None:
         self.push_screen(Help())

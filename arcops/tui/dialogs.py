@@ -68,7 +68,7 @@ class ChooseProfile(ModalScreen[str | None]):
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         choice = self._choices.get(event.option_id or "")
         if choice is not None:
-            self._remark("\n".join(words.wrapped(choice.problem or choice.description, 66, most=3)))
+            self._remark(words.clean((choice.problem or choice.description).replace("\n", " ")))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option_id)

@@ -23,8 +23,8 @@ HISTORY = 3600.0
 """Seconds of history behind the plots: as long as the longest window."""
 LOG_LINES = 300
 """Lines of log that are kept: more than the tallest terminal shows."""
-LOG_EVERY = 0.25
-"""Seconds for which log lines are gathered before they are shown: fifty a second are shown in four steps."""
+LOG_EVERY = 0.5
+"""Seconds for which log lines are gathered before they are shown: fifty a second are shown in two steps."""
 
 _TICK_LIVE = 1.25
 """Seconds: a bit longer than from one status to the next, so that nothing ticks while they come."""

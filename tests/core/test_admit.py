@@ -29,7 +29,7 @@ def accepted(state: State, request: Request, running: str | None = "L1") -> Stat
 
 
 @pytest.mark.parametrize("verb", [Verb.SWITCH, Verb.RESTART])
-@pytest.mark.parametrize("phase", sorted(UNDER_WAY, key=lambda phase: phase.code))
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase in UNDER_WAY])
 def test_a_second_order_is_refused_by_name_unless_it_replaces(phase: Phase, verb: Verb) -> None:
     state = State(phase=phase, order=SWITCHING, reason="launching beta")
     answer = admit(state, Request(verb, BETA), 9, None)

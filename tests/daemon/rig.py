@@ -161,12 +161,16 @@ class Rig:
             sys.stderr.write(f"--- arcopsd of {self.instance}\n{self.daemon_log()[-6000:]}\n")
         if self.daemon is not None and self.daemon.poll() is None:
             self.kill_daemon()
+        self.end_strays()
+        if self._short is not None:
+            self._short.cleanup()
+
+    def end_strays(self) -> None:
+        """SIGKILL for whatever a backend left."""
         for pid in self.backend_pids():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         eventually(lambda: not self.backend_pids(), why="processes of a backend are left")
-        if self._short is not None:
-            self._short.cleanup()
 
     # -- looking ------------------------------------------------------------------------------------------------------
     def client(self) -> Client:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+import httpx
 import pytest
 
 from tests.fakes.runtime import REAL_ENVIRONMENT, fake_model, fake_vllm_path, real_runtime
@@ -76,6 +77,8 @@ class Ended:
     seconds: float
     finish: Json = None
     done: bool = False
+    silent: bool = False
+    """The stream fell silent without an end."""
     statuses: set[int | None] = field(default_factory=set[int | None])
     left: int = 0
     """Processes that were still there two seconds later."""
@@ -165,9 +168,12 @@ def event_shapes(server: Serving, path: str, body: Mapping[str, object]) -> list
 
 
 def last_words(events: Iterable[Event], ended: Ended) -> None:
-    for event in events:
-        ended.done = event.data is None
-        ended.finish = event.choice.get("finish_reason") or ended.finish
+    try:
+        for event in events:
+            ended.done = event.data is None
+            ended.finish = event.choice.get("finish_reason") or ended.finish
+    except httpx.ReadTimeout:
+        ended.silent = True
 
 
 def wait_end(server: Serving, ended: Ended, since: float) -> Ended:
@@ -189,7 +195,7 @@ def wait_end(server: Serving, ended: Ended, since: float) -> Ended:
 
 def stop_streaming(server: Serving) -> Ended:
     ended = Ended(-1, 0.0)
-    with server.stream(LONG) as events:
+    with server.stream(LONG, timeout=5) as events:
         next(events)
         since = time.monotonic()
         server.signal(signal.SIGTERM)
@@ -336,8 +342,13 @@ def test_sigterm_when_idle_ends_with_0_within_seconds(fake: Seen, real: Seen) ->
 
 def test_sigterm_aborts_a_stream_and_ends_with_0_within_seconds(fake: Seen, real: Seen) -> None:
     for seen in (fake.stopped_streaming, real.stopped_streaming):
-        assert (seen.code, seen.finish, seen.done, seen.left) == (0, "abort", True, 0)
-        assert seen.seconds < 10
+        assert (seen.code, seen.left) == (0, 0)
+        assert seen.seconds < 15
+    assert (fake.stopped_streaming.finish, fake.stopped_streaming.done) == ("abort", True)
+    # The real one kills EngineCore right after SIGTERM. Where that comes before the abort, the stream falls silent and
+    # the server waits for its client to leave: what the fake does with FAKE_VLLM_LOST_STREAMS.
+    ended = (real.stopped_streaming.finish, real.stopped_streaming.done)
+    assert ended == ("abort", True) or real.stopped_streaming.silent
 
 
 def test_a_killed_engine_gives_503_and_then_exit_0(fake: Seen, real: Seen) -> None:

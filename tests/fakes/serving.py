@@ -112,11 +112,13 @@ class Serving:
         return self.post("/fake/misbehave", settings)
 
     @contextmanager
-    def stream(self, body: Mapping[str, object], path: str = "/v1/completions") -> Generator[Iterator[Event]]:
+    def stream(
+        self, body: Mapping[str, object], path: str = "/v1/completions", timeout: float = 60.0
+    ) -> Generator[Iterator[Event]]:
         """The events of a streamed completion, as they come."""
         request = {**body, "stream": True}
         with (
-            httpx.Client(timeout=60) as client,
+            httpx.Client(timeout=timeout) as client,
             client.stream("POST", self.url + path, json=request) as response,
         ):
             yield _events(response)

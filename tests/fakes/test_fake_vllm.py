@@ -144,6 +144,18 @@ def test_sigterm_aborts_open_streams(fake: Start) -> None:
         assert server.wait_exit() == 0
 
 
+def test_streams_can_be_lost_until_their_clients_leave(fake: Start) -> None:
+    with fake(decode_speed=50, lost_streams=True) as server:
+        server.wait_ready()
+        with server.stream(ENDLESS, timeout=0.3) as events:
+            next(events)
+            server.signal(signal.SIGTERM)
+            with pytest.raises(httpx.ReadTimeout):
+                list(events)
+            assert server.process.poll() is None
+        assert server.wait_exit() == 0
+
+
 def test_a_shutdown_timeout_drains(fake: Start) -> None:
     with fake("--shutdown-timeout", "20", decode_speed=100) as server:
         server.wait_ready()

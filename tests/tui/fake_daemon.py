@@ -4,7 +4,6 @@ Also a program: `python -m tests.tui.fake_daemon SOCKET SCENE [LINES_PER_SECOND]
 """
 
 import asyncio
-import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -31,12 +30,11 @@ class FakeDaemon:
     """Sent on the status stream in place of statuses."""
     refusal: wire.ErrorInfo | None = None
     """The answer to every order, if there is one."""
-    every: float | None = None
-    """Seconds after which the status is sent again; None for only when it changes."""
     clock: Callable[[], float] | None = None
     """If given, statuses and history are moved to this time."""
     orders: list[msgspec.Struct] = field(default_factory=list[msgspec.Struct])
     asked: list[str] = field(default_factory=list[str])
+    _said: int = 0
     _more: tuple[wire.LogLines, ...] = ()
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _server: asyncio.Server | None = None
@@ -59,6 +57,7 @@ class FakeDaemon:
     async def say(self, status: wire.Status | None = None) -> None:
         """Send the (new) status to everybody who follows."""
         self.status = status or self.status
+        self._said += 1
         async with self._changed:
             self._changed.notify_all()
 
@@ -125,12 +124,13 @@ class FakeDaemon:
 
     async def _statuses(self, window: float) -> AsyncIterator[bytes]:
         while True:
+            said = self._said
             if self.raw is not None:
                 yield self.raw
             else:
                 moved = self._moved()
                 yield b"data: " + wire.encode(_later(self.status, moved, window)) + b"\n\n"
-            await self._wait(self.every)
+            await self._wait(lambda said=said: self._said != said)
 
     async def _logs(self) -> AsyncIterator[bytes]:
         sent = 0
@@ -139,12 +139,14 @@ class FakeDaemon:
             for lines in self._more[sent:]:
                 yield b"data: " + wire.encode(lines) + b"\n\n"
             sent = len(self._more)
-            await self._wait(None)
+            await self._wait(lambda sent=sent: len(self._more) != sent)
 
-    async def _wait(self, seconds: float | None) -> None:
+    async def _wait(self, news: Callable[[], bool]) -> None:
+        """Until there is news, or the daemon is dead."""
         async with self._changed:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), seconds)
+            await self._changed.wait_for(lambda: news() or self._server is None)
+        if self._server is None:
+            raise ConnectionAbortedError
 
 
 def _later(status: wire.Status, seconds: float, window: float) -> wire.Status:
@@ -179,7 +181,7 @@ async def _stream(writer: asyncio.StreamWriter, chunks: AsyncIterator[bytes]) ->
 
 async def play(socket: Path, scene: str, lines_per_second: float) -> None:
     """The scene in real time, with rates that vary, until killed."""
-    daemon = FakeDaemon(socket, scenes.SCENES[scene](), scenes.history(600), scenes.LOG, every=None, clock=time.time)
+    daemon = FakeDaemon(socket, scenes.SCENES[scene](), scenes.history(600), scenes.LOG, clock=time.time)
     await daemon.start()
     beat, lines = 0, 0.0
     while True:

@@ -42,5 +42,5 @@ def decide(state: State, world: World) -> Decision:  # noqa: C901 - one branch a
             return falling.clearing(state, world)
         case Phase.STUCK:
             return falling.stuck(state, world)
-        case _:
+        case _:  # pragma: no cover - pyright proves that it is never reached
             assert_never(state.phase)

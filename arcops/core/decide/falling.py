@@ -152,12 +152,11 @@ def _afterwards(state: State, world: World) -> Decision:
     state = replace(state, failures=failures)
     if order.launch is None:
         return move(state, world, Phase.FAILED, order.problem or failure.summary)
-    match restart.judge(order.launch.restart, failure, failures, world.now, world.dice):
-        case restart.Retry(at=at, reason=reason):
-            waiting = move(state, world, Phase.BACKOFF, reason)
-            return Decision(replace(waiting.state, retry_at=at), waiting.actions)
-        case restart.Latch(reason=reason):
-            return move(state, world, Phase.FAILED, reason)
+    verdict = restart.judge(order.launch.restart, failure, failures, world.now, world.dice)
+    if isinstance(verdict, restart.Latch):
+        return move(state, world, Phase.FAILED, verdict.reason)
+    waiting = move(state, world, Phase.BACKOFF, verdict.reason)
+    return Decision(replace(waiting.state, retry_at=verdict.at), waiting.actions)
 
 
 def _give_up(state: State, world: World, failure: Ending) -> Decision:

@@ -25,9 +25,6 @@ class Decision:
     state: State
     actions: tuple[Action, ...] = ()
 
-    def then(self, *actions: Action) -> "Decision":
-        return Decision(self.state, (*self.actions, *actions))
-
 
 def stay(state: State, *actions: Action, reason: str | None = None) -> Decision:
     """No move; the reason may become more exact."""

@@ -298,9 +298,13 @@ class Server:
         end = time.monotonic() + timeout
         while not self._engine.idle and not self._engine.dead and time.monotonic() < end:
             time.sleep(0.01)
-        self._engine.end_all("abort")
+        lost = self.settings.lost_streams and not timeout
+        if not lost:
+            self._engine.end_all("abort")
         self._end_core()
-        self._finish()
+        while lost and self._web.awaited:
+            time.sleep(0.01)
+        self._finish(patience=0.0 if lost else 5.0)
 
     def _after_engine_death(self) -> NoReturn:
         """/health says 503 for a while, then the API server ends by itself, with code 0."""
@@ -314,15 +318,15 @@ class Server:
                     break
         self._finish()
 
-    def _finish(self) -> NoReturn:
-        """Let the open answers be written, then end with code 0."""
+    def _finish(self, patience: float = 5.0) -> NoReturn:
+        """Let the open answers be written for at most `patience` seconds, then end with code 0."""
         self._log.line("launcher.py:173", "[shutdown] API server: shutting down FastAPI HTTP server")
         self._log.raw("INFO:     Shutting down")
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        patience = time.monotonic() + 5.0
-        while self._web.busy and time.monotonic() < patience:
+        end = time.monotonic() + patience
+        while self._web.busy and time.monotonic() < end:
             time.sleep(0.005)
         self._log.raw("INFO:     Waiting for application shutdown.\nINFO:     Application shutdown complete.")
         os._exit(0)

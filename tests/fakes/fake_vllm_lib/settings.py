@@ -63,6 +63,11 @@ class Settings:
     # Ending
     stop_seconds: float = 0.05
     """How long EngineCore takes to end after SIGTERM."""
+    lost_streams: bool = False
+    """On SIGTERM without a shutdown timeout open streams fall silent, and the server waits until their clients leave.
+
+    The real one does so when EngineCore is killed before it could say `abort`: a race, lost on a loaded machine.
+    """
     engine_death_exit: float = 0.5
     """From the death of EngineCore to the exit of the API server (up to 5 s in the real one)."""
     init_term_gap: float = 2.0

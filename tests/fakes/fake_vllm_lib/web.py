@@ -66,13 +66,19 @@ class Web:
         self._handle = handle
         self._log = log
         self._lock = Lock()
-        self._busy = 0
+        self._busy: set[socket.socket] = set()
 
     @property
     def busy(self) -> int:
         """Requests that are being answered."""
         with self._lock:
-            return self._busy
+            return len(self._busy)
+
+    @property
+    def awaited(self) -> int:
+        """Requests that are being answered and whose client is still there."""
+        with self._lock:
+            return sum(not _has_left(connection) for connection in self._busy)
 
     def serve(self, listener: socket.socket) -> None:
         Thread(target=self._accept, args=(listener,), daemon=True).start()
@@ -94,13 +100,15 @@ class Web:
                 call, rest = _read(connection, rest, client)
                 if call is None:
                     return
-                self._count(1)
+                with self._lock:
+                    self._busy.add(connection)
                 try:
                     reply = self._handle(call)
                     self._log(call, reply.status)
                     _write(connection, call, reply)
                 finally:
-                    self._count(-1)
+                    with self._lock:
+                        self._busy.discard(connection)
                 if call.headers.get("connection", "").lower() == "close":
                     return
         except OSError:
@@ -108,9 +116,15 @@ class Web:
         finally:
             connection.close()
 
-    def _count(self, change: int) -> None:
-        with self._lock:
-            self._busy += change
+
+def _has_left(connection: socket.socket) -> bool:
+    """Whether the client has closed its side."""
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _read(connection: socket.socket, data: bytes, client: str) -> tuple[Call | None, bytes]:

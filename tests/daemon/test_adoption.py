@@ -1,0 +1,110 @@
+"""The supervisor may die at any instant: the next one goes on with a healthy backend, and ends a half-started one."""
+
+import json
+import os
+import signal
+import threading
+
+import httpx
+import pytest
+
+from tests.daemon.rig import Rig
+from tests.helpers import eventually
+
+pytestmark = pytest.mark.processes
+
+
+def test_a_healthy_backend_is_adopted_without_cutting_an_open_stream(rig: Rig) -> None:
+    rig.start()
+    rig.arcops("switch", "target-only")
+    launch = rig.status().backend
+    assert launch is not None
+    lines: list[str] = []
+    reader = threading.Thread(target=read_stream, args=(rig, lines, 1500))
+    reader.start()
+    eventually(lambda: len(lines) > 10, why="the stream has not begun")
+    rig.kill_daemon()
+    rig.start()
+    status = rig.wait_for("serving")
+    assert status.backend is not None
+    assert (status.backend.launch_id, status.backend.adopted) == (launch.launch_id, True)
+    reader.join()
+    assert lines[-1] == "[DONE]"
+    assert '"finish_reason": "length"' in " ".join(lines) or '"finish_reason":"length"' in " ".join(lines)
+    assert rig.starts() == 1
+
+
+def test_an_adopted_backend_is_stopped_and_watched_like_any_other(rig: Rig) -> None:
+    rig.start()
+    rig.arcops("switch", "target-only")
+    rig.kill_daemon()
+    rig.start()
+    rig.wait_for("serving")
+    assert rig.arcops("switch", "dflash2").code == 0
+    assert rig.arcops("stop").code == 0
+    assert rig.backend_pids() == []
+    assert rig.status().locks == ()
+
+
+def test_a_start_that_was_under_way_goes_on_under_the_next_supervisor(rig: Rig) -> None:
+    rig.misbehaving("slow", start_seconds=4)
+    rig.start()
+    rig.arcops("switch", "slow", "--no-wait")
+    rig.wait_for("starting")
+    eventually(lambda: rig.starts() == 1, why="the backend has not begun")
+    rig.kill_daemon()
+    rig.start()
+    status = rig.wait_for("serving")
+    assert status.order.committed
+    assert rig.starts() == 1
+
+
+def test_a_stop_that_was_under_way_is_finished_by_the_next_supervisor(rig: Rig) -> None:
+    rig.misbehaving("deaf", sigterm_deaf=True)
+    rig.start()
+    assert rig.arcops("switch", "deaf").code == 0
+    rig.arcops("stop", "--no-wait")
+    rig.wait_for("stopping")
+    rig.kill_daemon()
+    rig.start()
+    status = rig.wait_for("stopped", within=30)
+    assert status.order.goal == "stop"
+    assert rig.backend_pids() == []
+
+
+def test_a_backend_that_died_while_nobody_watched_is_started_again(rig: Rig) -> None:
+    rig.start()
+    rig.arcops("switch", "target-only")
+    backend = rig.status().backend
+    assert backend is not None
+    assert backend.pid is not None
+    rig.kill_daemon()
+    os.kill(backend.pid, signal.SIGKILL)
+    rig.end_strays()
+    eventually(lambda: not rig.backend_pids(), why="the backend is still there")
+    rig.start()
+    rig.wait_for("serving")
+    assert rig.starts() == 2
+
+
+def test_a_torn_launch_record_is_not_believed(rig: Rig) -> None:
+    rig.start()
+    rig.arcops("switch", "target-only")
+    rig.arcops("stop")
+    rig.kill_daemon()
+    rig.paths.record.write_text('{"launch_id": "2026')
+    rig.start()
+    assert rig.phase() == "stopped"
+    with rig.client() as client:
+        reasons = [event.reason for event in client.events().events]
+    assert any("launch record" in reason for reason in reasons), reasons
+
+
+def read_stream(rig: Rig, lines: list[str], tokens: int) -> None:
+    """Collect the data of one streamed completion."""
+    body = {"model": "tiny", "prompt": "one two", "max_tokens": tokens, "temperature": 0, "stream": True}
+    with httpx.stream("POST", f"{rig.url}/v1/completions", json=body, timeout=60, trust_env=False) as response:
+        for line in response.iter_lines():
+            if line.startswith("data: "):
+                lines.append(line.removeprefix("data: "))
+    assert json.loads(lines[0])

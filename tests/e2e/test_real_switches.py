@@ -1,0 +1,126 @@
+"""The main job on real vLLM: one profile after another, one at a time, and back when one fails."""
+
+import socket
+import threading
+from collections.abc import Generator
+
+import httpx
+import pytest
+
+from arcops import wire
+from tests.daemon.rig import Rig
+from tests.e2e.real import START_WITHIN, Census, real_rig
+from tests.helpers import eventually
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1500)]
+
+PROMPT = "The supervisor starts one server"
+
+
+@pytest.fixture(scope="module")
+def arcops(tmp_path_factory: pytest.TempPathFactory) -> Generator[Rig]:
+    """One daemon for all tests of this module: a start of real vLLM takes half a minute."""
+    with real_rig(tmp_path_factory.mktemp("real")) as rig:
+        yield rig.start()
+
+
+def test_target_only_then_dflash2_then_mtp_then_stop(arcops: Rig) -> None:
+    census = Census(arcops.port)
+    census.start()
+    before: set[int] = set()
+    texts: dict[str, object] = {}
+    for profile in ("demo-target-only", "demo-dflash2", "demo-mtp"):
+        switched = arcops.arcops("switch", profile, within=START_WITHIN)
+        assert switched.code == 0, switched.err
+        status = arcops.status()
+        assert (status.phase, status.backend and status.backend.profile) == ("serving", profile)
+        assert before.isdisjoint(arcops.backend_pids()), "a process of the old launch is left"
+        before = set(arcops.backend_pids())
+        assert served_models(arcops) == ["demo"]
+        texts[profile] = completion(arcops)
+        assert speculated(arcops) == (profile != "demo-target-only")
+    assert arcops.arcops("stop").code == 0
+    assert arcops.backend_pids() == []
+    assert_port_is_free(arcops.port)
+    assert census.end() == 1, "two backends lived at the same moment"
+    assert census.looks > 100
+    assert texts["demo-dflash2"] == texts["demo-target-only"], "speculation at temperature 0 changed the text"
+    assert texts["demo-mtp"] == texts["demo-target-only"], "speculation at temperature 0 changed the text"
+
+
+def test_a_bad_draft_is_diagnosed_from_its_first_root_cause_and_the_previous_profile_is_back(arcops: Rig) -> None:
+    draft = arcops.root / "models" / "empty-draft"
+    draft.mkdir()
+    (draft / "config.json").write_text("{}")
+    arcops.profile("bad-draft", extends="demo-dflash2", speculation={"model": "empty-draft"})
+    assert arcops.arcops("switch", "demo-target-only", within=START_WITHIN).code == 0
+    failed = arcops.arcops("switch", "bad-draft", within=2 * START_WITHIN)
+    assert failed.code == 7
+    assert "bad-draft" in failed.err
+    assert "Unrecognized model" in failed.err
+    assert "back to demo-target-only" in failed.err
+    status = arcops.status()
+    assert (status.phase, status.backend and status.backend.profile) == ("serving", "demo-target-only")
+    assert completion(arcops)
+
+
+def test_a_long_prefill_is_shown_while_vllms_own_counters_stand_still(arcops: Rig) -> None:
+    """30,000 tokens in chunks of 64: the only thing that moves is the KV gauge."""
+    arcops.profile(
+        "demo-prefill",
+        extends="demo-target-only",
+        model={"path": "tiny/dense"},
+        scheduling={"max_num_batched_tokens": 64, "max_num_seqs": 1},
+    )
+    assert arcops.arcops("switch", "demo-prefill", within=START_WITHIN).code == 0
+    seen: list[wire.Status] = []
+    with arcops.client() as client:
+        asking = threading.Thread(target=completion, args=(arcops, "word " * 15_000))
+        asking.start()
+        for status in client.follow_status():
+            if status.rates.prefilling is not None and status.rates.prefilling.rate is not None:
+                seen.append(status)
+            if not asking.is_alive():
+                break
+        asking.join()
+    assert seen, "the prefill was never shown"
+    during = seen[-1].rates
+    assert during.prefilling is not None
+    assert during.prefilling.rate is not None
+    truth = eventually(lambda: arcops.status().rates.prefill_speed, why="vLLM does not say how long the prefill took")
+    assert 0.4 < during.prefilling.rate / truth < 2.5, (during.prefilling, truth)
+    assert (during.running, (during.kv_usage or 0) > 0) == (1, True)
+
+
+def completion(arcops: Rig, prompt: str = PROMPT) -> object:
+    """The text of a greedy completion."""
+    body = {"model": "demo", "prompt": prompt, "max_tokens": 48, "temperature": 0}
+    answer = httpx.post(f"{arcops.url}/v1/completions", json=body, timeout=120, trust_env=False)
+    answer.raise_for_status()
+    return answer.json()["choices"][0]["text"]
+
+
+def served_models(arcops: Rig) -> list[str]:
+    models = httpx.get(f"{arcops.url}/v1/models", trust_env=False).json()["data"]
+    return [str(model["id"]) for model in models]
+
+
+def speculated(arcops: Rig) -> bool:
+    """Whether vLLM's own metrics say that drafts were accepted, and arcops says so too."""
+    text = httpx.get(f"{arcops.url}/metrics", trust_env=False).text
+    accepted = [
+        float(line.rpartition(" ")[2])
+        for line in text.splitlines()
+        if line.startswith("vllm:spec_decode_num_accepted_tokens_total")
+    ]
+    if not accepted or accepted[0] == 0:
+        return False
+    rates = eventually(lambda: arcops.status().rates.speculation, why="arcops does not show the speculation")
+    assert rates.acceptance is not None
+    assert rates.acceptance > 0
+    return True
+
+
+def assert_port_is_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", port))
