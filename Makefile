@@ -31,7 +31,7 @@ runtime: ## vLLM for the CPU (2.3 GB) and the tiny models, once per machine.
 	@$(PYTHON) tools/vllm_cpu/build.py
 
 demo: setup packages ## Real vLLM on the CPU: switch to demo-dflash2, ask, and open the screen.
-	@$(BIN)/python tools/demo.py
+	@$(BIN)/python -m tools.demo
 
 check: setup lint types layers fast ## Seconds: run it before every commit.
 
@@ -55,7 +55,7 @@ test: setup packages lint types layers ## All of it: about ten minutes.
 	@$(BIN)/pytest
 
 bench: setup packages ## Costs beside their budgets: prints a table.
-	@$(BIN)/python tools/bench.py
+	@$(BIN)/python -m tools.bench
 
 clean: ## Remove what this checkout built (the runtime in the cache stays).
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,8 +1,7 @@
 """A status in lines of text."""
 
-from arcops import wire
+from arcops import wire, words
 from arcops.core.rates import Prefilling, Quantiles, Rates, Speculation
-from arcops.tui import words
 
 OLD = 3.0
 """Seconds after which numbers that are scraped every second are called old."""
@@ -92,7 +91,7 @@ def _requests(rates: Rates, age: float) -> str:
 
 def _throughput(rates: Rates, window: float) -> str:
     prefill, decode = words.tokens_per_second(rates.prefill), words.tokens_per_second(rates.decode)
-    return f"prefill {prefill}, decode {decode} ({words.window(window)})"
+    return f"prefill {prefill}, decode {decode} ({words.covered(window, rates.seconds)})"
 
 
 def _speculation(speculation: Speculation) -> str:

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from arcops import wire
+from arcops import wire, words
 from arcops.cli import output
 from arcops.cli.connect import DaemonEndedError, client_of
-from arcops.tui import words
 
 
 @output.guard

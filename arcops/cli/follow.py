@@ -5,17 +5,17 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-from arcops import wire
+from arcops import wire, words
 from arcops.cli import output
 from arcops.cli.describe import loading, sentence
 from arcops.client import Client
 from arcops.core.errors import ArcopsError, ExitCode, NoDaemonError
-from arcops.tui import words
 
 RECONNECT_WITHIN = 30.0
 """Seconds for which a daemon that went away is waited for: it may be restarting, and the order is written down."""
 _ENDS = frozenset({"failed", "blocked", "stuck", "wedged", "backoff"})
 """Phases that nobody need wait in: they last, and are not what was ordered."""
+_LASTING = _ENDS | {"serving", "stopped"}
 
 
 class Progress:
@@ -23,12 +23,21 @@ class Progress:
 
     def __init__(self) -> None:
         self._last = ""
-        self._rewrites = sys.stderr.isatty()
+        self._rewrites = sys.stderr is not None and sys.stderr.isatty()  # pyright: ignore[reportUnnecessaryComparison] - `2>&-`
+        self._before: tuple[str, str] | None = None
 
     def show(self, status: wire.Status) -> None:
-        text = sentence(status) if status.start is None else f"{status.phase}: {loading(status.start)}"
-        if not self._rewrites:
-            text = f"{status.phase}: {status.start.stage if status.start else words.clean(status.reason)}"
+        """Show how far it is; not what was the case before the order, which the daemon has not turned to yet."""
+        now = (status.phase, status.reason)
+        if self._before is None:
+            self._before = now if status.phase in _LASTING else ("", "")
+        if now == self._before:
+            return
+        self._before = ("", "")
+        if status.start is not None and status.phase == "starting":
+            text = f"starting: {loading(status.start) if self._rewrites else status.start.stage}"
+        else:
+            text = sentence(status) if self._rewrites else f"{status.phase}: {words.clean(status.reason)}"
         if text == self._last:
             return
         self._last = text
@@ -48,18 +57,16 @@ def wait_for(client: Client, order_id: int) -> NoReturn:
     progress = Progress()
     try:
         outcome = _outcome(client, order_id, progress)
-        if outcome.exit_code == ExitCode.DONE:
-            progress.end()
-            output.note(words.clean(outcome.summary))
-            output.leave(ExitCode.DONE)
         returned = _wait_for_return(client, outcome, progress)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ArcopsError) as cut:
         progress.end()
-        output.note(
-            f"order {order_id} goes on without this command: `arcops status --watch` shows it, `arcops stop` ends it"
-        )
+        if isinstance(cut, KeyboardInterrupt):
+            output.note(f"order {order_id} goes on: `arcops status --watch` shows it, `arcops stop` ends it")
         raise
     progress.end()
+    if outcome.exit_code == ExitCode.DONE:
+        output.note(words.clean(outcome.summary))
+        output.leave(ExitCode.DONE)
     if outcome.evidence:
         output.note(f"log: {words.clean(outcome.evidence)}")
     if returned:
@@ -129,6 +136,6 @@ def _wait_for_return(client: Client, outcome: wire.OutcomeInfo, progress: Progre
     with suppress(NoDaemonError):  # the failure is what has to be told, whatever becomes of the daemon
         for status in client.follow_status():
             progress.show(status)
-            if status.phase in {"serving", "stopped", *_ENDS}:
+            if status.phase in _LASTING:
                 return f"back to {outcome.returned_to}: {sentence(status)}"
     return None

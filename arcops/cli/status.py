@@ -13,6 +13,8 @@ from arcops.cli.output import Style
 from arcops.core.errors import ExitCode
 
 HEALTHY = frozenset({"serving"})
+SHORTEST_WINDOW = 1.0
+"""Seconds: numbers come once a second."""
 COMING = frozenset({"starting", "checking", "draining", "stopping", "clearing"})
 
 
@@ -21,10 +23,12 @@ def status(
     ctx: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="The whole status as JSON.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Again whenever it changes, until Ctrl-C.")] = False,
-    window: Annotated[str, typer.Option("--window", help="What rates are taken over, e.g. 60s, 5m, 1h.")] = "60s",
+    window: Annotated[
+        str, typer.Option("--window", metavar="TIME", help="What rates are taken over, e.g. 60s, 5m, 1h.")
+    ] = "60s",
 ) -> None:
     """Say what runs, for how long, and why. Exit code 3 when nothing serves."""
-    over = seconds(window)
+    over = seconds(window, least=SHORTEST_WINDOW)
     with client_of(ctx) as client:
         if watch:
             for one in client.follow_status(over):

@@ -11,7 +11,7 @@ from arcops.cli.durations import drain_of
 from arcops.cli.follow import wait_for
 from arcops.client import Client
 
-Drain = Annotated[str | None, typer.Option("--drain", help="Time for open requests, e.g. 60s.")]
+Drain = Annotated[str | None, typer.Option("--drain", metavar="TIME", help="Time for open requests, e.g. 60s.")]
 Now = Annotated[bool, typer.Option("--now", help="Do not wait for open requests.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
 

@@ -15,7 +15,9 @@ from arcops.cli.follow import wait_for
 def switch(
     ctx: typer.Context,
     profile: Annotated[str, typer.Argument(metavar="PROFILE", help="What to run; see `arcops profile list`.")],
-    drain: Annotated[str | None, typer.Option("--drain", help="Time for open requests, e.g. 60s.")] = None,
+    drain: Annotated[
+        str | None, typer.Option("--drain", metavar="TIME", help="Time for open requests, e.g. 60s.")
+    ] = None,
     now: Annotated[bool, typer.Option("--now", help="Do not wait for open requests.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, say what would be done.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it serves.")] = True,

@@ -125,7 +125,7 @@ def accept(state: State, order: Order) -> Decision:
     overtaken = state.order
     kept = state.failure if state.phase in (Phase.FAILED, Phase.WEDGED, Phase.BACKOFF) else None
     stopping = None if state.phase is Phase.STUCK else state.stopping
-    state = replace(state, order=order, failure=kept, stopping=stopping)
+    state = replace(state, order=order, failure=kept, stopping=stopping, asked_at=None)
     if overtaken.committed or state.outcome_of(overtaken.id) is not None:
         return Decision(state)
     new = "stop" if order.goal is Goal.STOP else f"run {name_of(order)}"

@@ -88,7 +88,7 @@ class State:
     stopping: Stopping | None = None
     """In `stopping`, and in `stuck` until a new order asks for another try."""
     asked_at: float | None = None
-    """When the probe was sent; in `starting`, when HTTP answered first."""
+    """When the probe was sent; in `starting`, when HTTP answered first; at rest, when the order first tried its lock."""
     settled: tuple[Outcome, ...] = field(default=())
     """The last few outcomes, newest last."""
 

@@ -182,6 +182,7 @@ async def _run(parts: Parts) -> None:
     turning = asyncio.create_task(parts.loop.run())
     try:
         systemd.notify("READY=1")
+        _log.info("ready", socket=str(parts.paths.socket), pid=os.getpid())
         done, _ = await asyncio.wait({turning, serving, scraping}, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()

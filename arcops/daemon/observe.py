@@ -110,8 +110,5 @@ def requests_of(sample: Reading[Sample]) -> Reading[int]:
 
 
 def _served(sample: Sample) -> Activity:
-    """Every counter that can move, as one number. What is missing stays missing for all of a launch: it may count 0."""
-    finished = sum((sample.finished or {}).values())
-    counters = (sample.prompt_tokens, sample.generation_tokens, sample.prefix_queries, sample.preemptions, finished)
-    total = sum(counter or 0.0 for counter in counters)
-    return Activity(log_bytes=0, cpu_seconds=0.0, counters=total, kv_usage=sample.kv_usage or 0.0)
+    """What moves while it works. A missing series stays missing for all of a launch, so that it may stand at 0."""
+    return Activity(log_bytes=0, cpu_seconds=0.0, counters=sample.progress or 0.0, kv_usage=sample.kv_usage or 0.0)

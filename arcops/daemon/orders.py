@@ -124,4 +124,4 @@ class Orders:
 def check_drain(drain: float | None) -> None:
     """Raise ArcopsError unless this many seconds can be waited for open requests."""
     if drain is not None and not 0 <= drain <= LONGEST_DRAIN:
-        raise ArcopsError(f"a drain of {drain:g} s is not from 0 to {LONGEST_DRAIN:g} s", exit_code=ExitCode.USAGE)
+        raise ArcopsError(f"drain={drain:g} is not from 0 to {LONGEST_DRAIN:g} seconds", exit_code=ExitCode.USAGE)

@@ -64,7 +64,7 @@ class Api:
         def post(path: str, handler: Handler) -> Route:
             return Route(path, _guarded(handler), methods=["POST"])
 
-        return Starlette(
+        app = Starlette(
             routes=[
                 get("/v1/ping", self._ping),
                 get("/v1/status", self._get_status),
@@ -79,6 +79,8 @@ class Api:
             ],
             exception_handlers={404: _no_such_thing, 405: _no_such_thing, Exception: _own_fault},
         )
+        app.router.redirect_slashes = False
+        return app
 
     async def _ping(self, _: Request) -> Response:
         return _json(wire.Pong(instance=self._instance, version=__version__, pid=self._pid))

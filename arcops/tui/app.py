@@ -12,9 +12,9 @@ from textual.containers import Container, Vertical
 from textual.message import Message
 from textual.widgets import Footer
 
-from arcops import wire
+from arcops import wire, words
 from arcops.core.errors import ArcopsError
-from arcops.tui import profiles, questions, words
+from arcops.tui import profiles, questions
 from arcops.tui.dialogs import ChooseProfile, Confirm, Help
 from arcops.tui.feed import Feed
 from arcops.tui.panels.base import Panel

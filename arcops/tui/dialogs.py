@@ -12,8 +12,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, OptionList, Static
 from textual.widgets.option_list import Option
 
+from arcops import words
 from arcops.core.errors import ArcopsError
-from arcops.tui import words
 from arcops.tui.ink import Ink
 from arcops.tui.profiles import ProfileChoice
 from arcops.tui.questions import Question

@@ -15,7 +15,7 @@ from arcops import wire
 from arcops.client import LiveClient
 from arcops.core.errors import ArcopsError, NoDaemonError
 from arcops.tui.snapshot import Link, LogTail, Snapshot
-from arcops.tui.words import clean
+from arcops.words import clean
 
 RETRY_DELAYS = (0.5, 1.0, 2.0, 3.0, 5.0)
 """Seconds between tries to reach the daemon; the last one goes on for ever."""

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from arcops import wire
-from arcops.tui import words
+from arcops import wire, words
 from arcops.tui.snapshot import Snapshot
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from arcops import wire
+from arcops import wire, words
 from arcops.core.phase import Phase
 from arcops.core.rates import Rates
 
@@ -60,6 +60,13 @@ class Snapshot:
     def stale(self) -> bool:
         """Nothing here may look live."""
         return self.link is not Link.LIVE or self.silent > SILENT_AFTER
+
+    @property
+    def window_words(self) -> str:
+        """The stretch of time that the rates are taken over: the window, or less for a young backend."""
+        if self.status is None:
+            return words.window(self.window)
+        return words.covered(self.status.window, self.status.rates.seconds)
 
     def adds_only_log(self, before: "Snapshot") -> bool:
         """Nothing came since `before` but lines of log, and nothing grew old."""

@@ -7,6 +7,7 @@ import pytest
 from arcops.core.action import Ask, Look, ReleaseLocks, Spawn, TakeLocks
 from arcops.core.decide import decide
 from arcops.core.decide.moves import KEEPER_SILENT
+from arcops.core.decide.sight import LOOK_KEEPS
 from arcops.core.errors import ExitCode
 from arcops.core.launch import Checks
 from arcops.core.phase import Phase
@@ -43,6 +44,7 @@ def test_a_look_older_than_the_lock_does_not_count() -> None:
     _, supervisor = supervised()
     supervisor.switch(ALPHA)
     supervisor.perform(TakeLocks(ALPHA))
+    supervisor.step(0.0)
     before = supervisor.locked_at - 0.01
     supervisor.port = Known(Port((), ours=False, bindable=True), before)
     supervisor.card = Known(Card((), 0), before)
@@ -52,10 +54,21 @@ def test_a_look_older_than_the_lock_does_not_count() -> None:
 def test_a_look_grows_too_old_to_launch_on() -> None:
     machine, supervisor = supervised()
     supervisor.switch(ALPHA)
-    supervisor.perform(TakeLocks(ALPHA))
+    supervisor.step(0.0)
     supervisor.perform(Look())
-    machine.advance(10.0)
+    machine.advance(LOOK_KEEPS + 1.0)
     assert supervisor.step().actions == (Look(),)
+
+
+def test_a_holder_that_was_ended_just_before_the_order_is_not_held_against_it() -> None:
+    machine, supervisor = supervised()
+    machine.foreign_listener = holder("port 8000")
+    supervisor.switch(ALPHA)
+    while supervisor.state.outcome_of(1) is None:
+        supervisor.step(0.05)
+    machine.foreign_listener = None
+    supervisor.switch(ALPHA)
+    supervisor.until(Phase.SERVING)
 
 
 def test_an_allowed_holder_of_memory_is_not_in_the_way() -> None:

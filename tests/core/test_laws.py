@@ -4,17 +4,20 @@
 """
 
 import os
+from dataclasses import replace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from arcops.core.action import Spawn
+from arcops.core.decide import decide
 from arcops.core.phase import Phase
 from arcops.core.state import Goal
 from arcops.core.world import AnswerState
 from tests.core.simulated import Conduct, Machine, Supervisor, holder, launch, order_in_force
 
-STEPS = 40
+STEPS = 30
 SOAK_STEPS = int(os.environ.get("ARCOPS_SOAK_STEPS", "0"))
 PROFILES = {
     "alpha": launch("alpha"),
@@ -23,27 +26,37 @@ PROFILES = {
     "no-card": launch("no-card", locks=("/run/cpu.lock",), cards=()),
 }
 profiles = st.sampled_from(sorted(PROFILES))
-conducts = st.builds(
-    Conduct,
-    keeper_after=st.sampled_from([0.05, 2.0]),
-    never_starts=st.sampled_from([False] * 9 + [True]),
-    no_record=st.sampled_from([False] * 9 + [True]),
-    main_after=st.sampled_from([0.1, 3.0]),
-    ready_after=st.sampled_from([1.0, 8.0, 1e9]),
-    dies_after=st.sampled_from([None, None, None, 0.5, 5.0, 60.0]),
-    deterministic=st.booleans(),
-    points_at_draft=st.booleans(),
-    ending_after=st.sampled_from([0.0, 2.0]),
-    orphans=st.booleans(),
-    deaf=st.sampled_from([False, False, False, True]),
-    immortal=st.sampled_from([False] * 9 + [True]),
-    silent=st.booleans(),
-    models=st.sampled_from([None, None, None, (), ("another",)]),
-    answer=st.sampled_from([AnswerState.RIGHT] * 4 + [AnswerState.WRONG, AnswerState.LATE]),
-    lingers=st.sampled_from([0.0, 1.0, 30.0]),
+FAULTS = (
+    Conduct(never_starts=True),
+    Conduct(no_record=True),
+    Conduct(keeper_after=2.0, main_after=3.0),
+    Conduct(ready_after=8.0),
+    Conduct(ready_after=1e9),
+    Conduct(ready_after=1e9, silent=True),
+    Conduct(dies_after=0.5),
+    Conduct(dies_after=0.5, deterministic=True),
+    Conduct(dies_after=1.0, deterministic=True, ending_after=2.0, lingers=0.0),
+    Conduct(dies_after=5.0),
+    Conduct(dies_after=60.0, orphans=True),
+    Conduct(dies_after=60.0, deterministic=True),
+    Conduct(deaf=True),
+    Conduct(deaf=True, orphans=True),
+    Conduct(immortal=True),
+    Conduct(models=()),
+    Conduct(models=("another",)),
+    Conduct(answer=AnswerState.WRONG),
+    Conduct(answer=AnswerState.LATE),
+    Conduct(lingers=10.0),
 )
+conducts = st.one_of(st.just(Conduct()), st.sampled_from(FAULTS))
 drains = st.sampled_from([None, 0.0, 30.0])
-READINGS = ["lock", "port", "card", "server", "activity", "requests"]
+pauses = st.sampled_from([0.0, 0.3, 4.0, 40.0, 900.0])
+READINGS = ("lock", "port", "card", "server", "activity", "requests")
+TROUBLES = ("lock", "port", "memory", "desktop", "residue", "unwell", "hang", *(f"dark {one}" for one in READINGS))
+LASTING = (Phase.STOPPED, Phase.BLOCKED, Phase.SERVING, Phase.BACKOFF, Phase.FAILED, Phase.STUCK)
+
+
+FALLING = (Phase.STOPPING, Phase.CLEARING)
 
 
 class Laws(RuleBasedStateMachine):
@@ -55,81 +68,120 @@ class Laws(RuleBasedStateMachine):
         self.supervisor = Supervisor(self.machine)
 
     # -- time ---------------------------------------------------------------------------------------------------------
-    @rule(seconds=st.sampled_from([0.1, 1.0, 5.0]))
-    def a_moment_passes(self, seconds: float) -> None:
-        self.supervisor.run(seconds)
+    @rule(pause=pauses)
+    def time_passes(self, pause: float) -> None:
+        self.go_on(pause)
 
-    @rule(seconds=st.sampled_from([30.0, 120.0, 600.0]))
-    def minutes_pass(self, seconds: float) -> None:
-        self.supervisor.run(seconds, step=seconds / 100)
+    @rule()
+    def things_settle(self) -> None:
+        end = self.machine.now + 120.0
+        self.supervisor.step()
+        while self.supervisor.state.phase not in LASTING and self.machine.now < end:
+            self.supervisor.step(0.2)
+
+    def go_on(self, seconds: float) -> None:
+        self.supervisor.run(seconds, step=max(0.1, seconds / 300.0))
 
     @rule(dice=st.floats(min_value=0.0, max_value=0.99), delay=st.sampled_from([0.01, 0.5, 2.5]))
     def looks_take_longer_or_shorter(self, dice: float, delay: float) -> None:
         self.supervisor.dice, self.supervisor.look_delay = dice, delay
 
     # -- the operator -------------------------------------------------------------------------------------------------
-    @rule(name=profiles, drain=drains, replaces=st.booleans(), rollback=st.booleans())
-    def an_operator_switches(self, name: str, drain: float | None, replaces: bool, rollback: bool) -> None:
+    @rule(name=profiles, drain=drains, replaces=st.booleans(), rollback=st.booleans(), conduct=conducts, pause=pauses)
+    def an_operator_switches(
+        self, name: str, drain: float | None, replaces: bool, rollback: bool, conduct: Conduct, pause: float
+    ) -> None:
+        self.machine.conduct[name] = conduct
         self.supervisor.switch(PROFILES[name], drain=drain, replaces=replaces, rollback=rollback)
+        self.go_on(pause)
 
     @rule(drain=drains)
     def an_operator_stops(self, drain: float | None) -> None:
         self.supervisor.stop(drain)
 
-    @rule()
-    def an_operator_restarts(self) -> None:
+    @rule(conduct=conducts, pause=pauses)
+    def an_operator_restarts(self, conduct: Conduct, pause: float) -> None:
+        self.machine.conduct[self.supervisor.state.order.profile or ""] = conduct
         self.supervisor.restart()
+        self.go_on(pause)
 
     # -- faults -------------------------------------------------------------------------------------------------------
     @rule(name=profiles, conduct=conducts)
-    def the_next_launch_behaves_so(self, name: str, conduct: Conduct) -> None:
+    def a_profile_turns_bad_or_good(self, name: str, conduct: Conduct) -> None:
         self.machine.conduct[name] = conduct
 
-    @rule(role=st.sampled_from(["main", "engine", "keeper"]))
-    def a_process_is_killed(self, role: str) -> None:
+    @rule(role=st.sampled_from(["main", "engine", "keeper"]), pause=pauses)
+    def a_process_is_killed(self, role: str, pause: float) -> None:
         for pid in [pid for pid, process in self.machine.processes.items() if process.role == role][:1]:
             self.machine.end(pid)
+        self.go_on(pause)
 
     @rule()
-    def the_engine_hangs(self) -> None:
-        self.machine.hung, self.machine.requests = True, 1
+    def a_late_process_turns_up(self) -> None:
+        """A stray of the launch that nobody has seen so far; it has inherited the lock."""
+        record = self.machine.record
+        if record is None:
+            return
+        locked = set(record.launch.locks) <= self.supervisor.locks
+        if self.machine.of(record.launch_id, "main", "engine") or (locked and self.supervisor.state.phase in FALLING):
+            self.machine.start("stray", record.launch_id, record.launch.locks)
 
-    @rule(number=st.integers(0, 3))
-    def clients_come_and_go(self, number: int) -> None:
-        self.machine.requests = number
+    @rule(number=st.integers(0, 3), prefilling=st.booleans())
+    def clients_come_and_go(self, number: int, prefilling: bool) -> None:
+        self.machine.requests, self.machine.prefilling = number, prefilling
+
+    @rule(trouble=st.sampled_from(TROUBLES), pause=pauses)
+    def trouble_comes(self, trouble: str, pause: float) -> None:
+        machine = self.machine
+        match trouble:
+            case "lock":
+                held = {path for process in machine.processes.values() for path in process.locks}
+                machine.foreign_lock = None if held | self.supervisor.locks else holder()
+            case "port":
+                machine.foreign_listener = holder("port 8000")
+            case "memory":
+                machine.foreign_memory = holder("900 MiB of card 0000:03:00.0")
+            case "desktop":
+                machine.foreign_memory = holder("90 MiB of card 0000:03:00.0", "Xorg")
+            case "residue":
+                machine.residue = True
+            case "unwell":
+                machine.unhealthy = True
+            case "hang":
+                machine.hung, machine.requests = True, 1
+            case _:
+                machine.unreadable.add(trouble.removeprefix("dark "))
+        self.go_on(pause)
 
     @rule()
-    def the_server_is_unwell(self) -> None:
-        self.machine.unhealthy = not self.machine.unhealthy
-
-    @rule()
-    def a_foreigner_takes_or_leaves_the_lock(self) -> None:
-        free = not any(process.locks for process in self.machine.processes.values()) and not self.supervisor.locks
-        self.machine.foreign_lock = holder() if self.machine.foreign_lock is None and free else None
-
-    @rule()
-    def a_foreigner_comes_to_the_port_or_leaves(self) -> None:
-        self.machine.foreign_listener = holder("port 8000") if self.machine.foreign_listener is None else None
-
-    @rule(command=st.sampled_from(["python3", "Xorg"]))
-    def a_foreigner_takes_memory_or_leaves(self, command: str) -> None:
-        foreign = holder("900 MiB of card 0000:03:00.0", command)
-        self.machine.foreign_memory = foreign if self.machine.foreign_memory is None else None
-
-    @rule(reading=st.sampled_from(READINGS))
-    def something_cannot_be_read(self, reading: str) -> None:
-        self.machine.unreadable ^= {reading}
-
-    @rule()
-    def port_and_memory_do_not_come_back(self) -> None:
-        self.machine.residue = not self.machine.residue
+    def trouble_goes(self) -> None:
+        machine = self.machine
+        machine.foreign_lock = machine.foreign_listener = machine.foreign_memory = None
+        machine.residue = machine.unhealthy = machine.hung = False
+        machine.unreadable.clear()
+        machine.conduct.clear()
 
     # -- the supervisor's own death -----------------------------------------------------------------------------------
-    @rule(actions=st.integers(0, 2), absent=st.sampled_from([0.0, 1.0, 40.0]))
+    @rule(actions=st.integers(0, 2), absent=st.sampled_from([0.0, 0.5, 40.0]))
     def the_supervisor_dies(self, actions: int, absent: float) -> None:
         self.supervisor.step(dies_after=actions)
         self.machine.advance(absent)
         self.supervisor = Supervisor(self.machine)
+
+    @rule(name=profiles, actions=st.integers(0, 1))
+    def the_supervisor_dies_as_it_launches(self, name: str, actions: int) -> None:
+        """Just before, or just after, the process was started."""
+        if not isinstance(self.supervisor.switch(PROFILES[name], replaces=True, drain=0.0), int):
+            return
+        for _ in range(200):
+            before = len(self.machine.spawns)
+            decision = decide(self.supervisor.state, self.supervisor.world())
+            launches = any(isinstance(action, Spawn) for action in decision.actions)
+            self.supervisor.step(0.05, dies_after=actions if launches else None)
+            if launches:
+                assert len(self.machine.spawns) == before + actions
+                self.supervisor = Supervisor(self.machine)
+                return
 
     @precondition(lambda self: self.is_well())
     @rule()
@@ -143,6 +195,29 @@ class Laws(RuleBasedStateMachine):
         self.supervisor.until(Phase.SERVING, within=30.0)
         assert self.machine.record is record
         assert len(self.machine.signals) == signals
+
+    # -- what must come about -----------------------------------------------------------------------------------------
+    @precondition(lambda self: self.supervisor.state.order.goal is Goal.RUN)
+    @rule(dies=st.booleans())
+    def what_is_ordered_serves_once_all_is_well(self, dies: bool) -> None:
+        """Laws 8 and 9: with no more faults the order in force comes about, whoever was there to hear it."""
+        self.trouble_goes()
+        machine, standing = self.machine, self.supervisor.state.order.launch
+        assert standing is not None
+        if machine.record is not None:
+            machine.record.conduct = Conduct()
+        ordered = replace(standing, argv=(f"vllm, edition {len(machine.orders)}",))
+        number = self.supervisor.switch(ordered, replaces=True, drain=0.0)
+        assert isinstance(number, int)
+        if dies:
+            self.supervisor.run(0.3)
+            self.supervisor.die()
+            self.supervisor = Supervisor(machine)
+        end = machine.now + 200.0
+        while self.supervisor.state.phase is not Phase.SERVING or not self.supervisor.state.order.committed:
+            assert machine.now < end, self.supervisor.trail[-8:]
+            self.supervisor.step(0.2)
+        assert (self.supervisor.state.order.id, self.supervisor.state.order.launch) == (number, ordered)
 
     @rule()
     def a_stop_always_ends(self) -> None:
@@ -243,7 +318,7 @@ class Laws(RuleBasedStateMachine):
 
 
 Laws.TestCase.settings = settings(
-    max_examples=max(1, SOAK_STEPS // STEPS) if SOAK_STEPS else 100,
+    max_examples=max(1, SOAK_STEPS // STEPS) if SOAK_STEPS else 600,
     stateful_step_count=STEPS,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -75,7 +75,7 @@ def test_a_long_prefill_is_shown_while_vllms_own_counters_stand_still(arcops: Ri
     assert arcops.arcops("switch", "demo-prefill", within=START_WITHIN).code == 0
     seen: list[wire.Status] = []
     with arcops.client() as client:
-        asking = threading.Thread(target=completion, args=(arcops, "word " * 15_000))
+        asking = threading.Thread(target=completion, args=(arcops, [token % 400 + 50 for token in range(30_000)]))
         asking.start()
         for status in client.follow_status():
             if status.rates.prefilling is not None and status.rates.prefilling.rate is not None:
@@ -92,8 +92,8 @@ def test_a_long_prefill_is_shown_while_vllms_own_counters_stand_still(arcops: Ri
     assert (during.running, (during.kv_usage or 0) > 0) == (1, True)
 
 
-def completion(arcops: Rig, prompt: str = PROMPT) -> object:
-    """The text of a greedy completion."""
+def completion(arcops: Rig, prompt: str | list[int] = PROMPT) -> object:
+    """The text of a greedy completion; a list is a prompt of token ids."""
     body = {"model": "demo", "prompt": prompt, "max_tokens": 48, "temperature": 0}
     answer = httpx.post(f"{arcops.url}/v1/completions", json=body, timeout=120, trust_env=False)
     answer.raise_for_status()
@@ -123,4 +123,7 @@ def speculated(arcops: Rig) -> bool:
 
 def assert_port_is_free(port: int) -> None:
     with socket.socket() as probe:
+        # Connections that the server closed wait out their time on the port; they do not hold it.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", port))
+        probe.listen()

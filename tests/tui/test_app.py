@@ -10,10 +10,9 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from arcops import wire
+from arcops import wire, words
 from arcops.core.errors import ArcopsError, InvalidProfileError, NoDaemonError
 from arcops.core.rates import Rates
-from arcops.tui import words
 from arcops.tui.app import OperatorScreen
 from arcops.tui.dialogs import ChooseProfile, Confirm, Help
 from arcops.tui.panels.base import Panel

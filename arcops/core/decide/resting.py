@@ -67,10 +67,16 @@ def latched(state: State, world: World) -> Decision:
 
 
 def launch_when_clear(state: State, world: World) -> Decision:
-    """Law 3: no launch without the lock, a clean card and a free port, all three seen after the lock was ours."""
+    """Law 3: no launch without the lock, a clean card and a free port, all three seen after the lock was ours.
+
+    An order is not refused on what was seen before it came either: its holder may have been ended a moment ago.
+    """
     launch = state.order.launch
     if launch is None:
         return _unresolved(state, world)
+    if state.asked_at is None:
+        reason = f"about to launch {launch.profile}" if state.phase is Phase.STOPPED else None
+        return stay(replace(state, asked_at=world.now), TakeLocks(launch), reason=reason)
     if isinstance(world.lock, Unknown):
         return _block(state, world, f"cannot tell who holds the lock: {world.lock.reason}", TakeLocks(launch))
     lock = world.lock.value
@@ -78,8 +84,9 @@ def launch_when_clear(state: State, world: World) -> Decision:
         return _block(state, world, "; ".join(map(str, lock.holders)), TakeLocks(launch))
     if not lock.ours:
         return stay(state, TakeLocks(launch))
-    # Seen since the lock was ours, since whatever ran before had ended, and not long ago.
-    found = obstacle(launch, world, max(lock.since, state.since, world.now - LOOK_KEEPS))
+    # Seen since the lock was ours, since what ran before had ended or the order came, and not long ago.
+    began = state.since if state.phase is Phase.CLEARING else max(state.since, state.asked_at)
+    found = obstacle(launch, world, max(lock.since, began, world.now - LOOK_KEEPS))
     if found is None:
         return stay(state, Look())
     if found:
@@ -105,7 +112,7 @@ def _refuse(
     order, previous = state.order, state.order.previous or NOTHING_ORDERED
     summary = f"{order.profile} was refused: {reason}"
     outcome = Outcome(order.id, exit_code, summary, hint, returned_to=name_of(previous))
-    done = settle(replace(state, order=previous, reason=summary), outcome, stands=False)
+    done = settle(replace(state, order=previous, reason=summary, asked_at=None), outcome, stands=False)
     return Decision(done.state, done.actions)
 
 

@@ -6,7 +6,7 @@ from arcops.core.launch import Launch
 from arcops.core.quantity import Unknown
 from arcops.core.world import World
 
-LOOK_KEEPS = 3.0
+LOOK_KEEPS = 10.0
 """Seconds after which a look at port and card is too old to launch on."""
 LOOK_AGAIN = 2.0
 """Seconds between looks where waiting may take days: a look costs processor time."""

@@ -1,7 +1,7 @@
 """How long requests wait: what the histograms of the server really tell, and no more."""
 
+from arcops import words
 from arcops.core.rates import Quantiles
-from arcops.tui import words
 from arcops.tui.ink import Line, Lines, Piece, plain, quiet, rule, strong
 from arcops.tui.panels.base import Panel, Room
 from arcops.tui.snapshot import Snapshot
@@ -19,7 +19,7 @@ class LatencyPanel(Panel):
             return ()
         rates = snapshot.rates
         columns = 4 if room.width >= _LABEL + 4 * _COLUMN else 3
-        window = words.window(snapshot.window if snapshot.status is None else snapshot.status.window)
+        window = snapshot.window_words
         title = _title(rule("Latency", room.width, remark=window), columns)
         if rates.at is None or rates.absent is not None:
             return (title, (plain(words.unknown(rates.absent or "")),))

@@ -2,7 +2,7 @@
 
 import textwrap
 
-from arcops.tui import words
+from arcops import words
 from arcops.tui.ink import Ink, Line, Lines, plain, quiet, rule
 from arcops.tui.panels.base import Panel, Room
 from arcops.tui.snapshot import Link, Snapshot

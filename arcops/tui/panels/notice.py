@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from arcops import words
 from arcops.core.rates import Prefilling
-from arcops.tui import words
 from arcops.tui.ink import Ink, Line, Lines, plain, strong
 from arcops.tui.panels.base import Panel, Room
 from arcops.tui.snapshot import Snapshot

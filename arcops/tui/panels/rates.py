@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from arcops import wire
-from arcops.tui import plot, words
+from arcops import wire, words
+from arcops.tui import plot
 from arcops.tui.ink import Ink, Line, Lines, plain, quiet, rule, strong
 from arcops.tui.panels.base import Panel, Room
 from arcops.tui.snapshot import Snapshot
@@ -23,7 +23,7 @@ class RatesPanel(Panel):
         if not snapshot.serves:
             return ()
         rates = snapshot.rates
-        title = rule("Rates", room.width, remark=_window(snapshot))
+        title = rule("Rates", room.width, remark=snapshot.window_words)
         if rates.at is None or rates.absent is not None:
             return (title, (plain(words.unknown(rates.absent or "")),))
         speed = "" if rates.prefill_speed is None else f"{words.tokens_per_second(rates.prefill_speed)} while at it; "
@@ -35,10 +35,6 @@ class RatesPanel(Panel):
         draw = _tall if room.tall else _flat
         lines = (draw(snapshot, room.width, label, value, get, remark) for label, value, get, remark in rows)
         return (title, *(line for block in lines for line in block))
-
-
-def _window(snapshot: Snapshot) -> str:
-    return words.window(snapshot.window if snapshot.status is None else snapshot.status.window)
 
 
 def _prefill(point: wire.HistoryPoint) -> float | None:
@@ -62,9 +58,10 @@ def _past(snapshot: Snapshot, get: Getter, columns: int) -> tuple[tuple[float | 
 def _flat(snapshot: Snapshot, width: int, label: str, value: float | None, get: Getter, _: str) -> Lines:
     values, peak = _past(snapshot, get, max(1, width - _LABEL - _VALUE - 2 - _PEAK))
     (drawn,) = plot.plot(values, peak or 0.0, 1)
-    return (
-        (*_head(label, value), plain("  "), (drawn, Ink.BAR), quiet("  no history" if peak is None else _peak(peak))),
-    )
+    tail = "  no history" if peak is None else f"  peak {words.number(peak)}"
+    if get is _prefill and snapshot.rates.prefilling is not None:
+        tail = "  counted at end"  # the 0 before it is true, and would mislead
+    return ((*_head(label, value), plain("  "), (drawn, Ink.BAR), quiet(tail)),)
 
 
 def _tall(snapshot: Snapshot, width: int, label: str, value: float | None, get: Getter, remark: str) -> Lines:
@@ -80,7 +77,3 @@ def _tall(snapshot: Snapshot, width: int, label: str, value: float | None, get: 
 
 def _head(label: str, value: float | None) -> Line:
     return (quiet(label.ljust(_LABEL)), strong(words.tokens_per_second(value).rjust(_VALUE)))
-
-
-def _peak(peak: float) -> str:
-    return f"  peak {words.number(peak)}"

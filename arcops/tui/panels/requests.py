@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from arcops import words
 from arcops.core.rates import Rates
-from arcops.tui import plot, words
+from arcops.tui import plot
 from arcops.tui.ink import Ink, Line, Lines, Piece, length, plain, quiet, rule, strong
 from arcops.tui.panels.base import Panel, Room
 from arcops.tui.snapshot import Snapshot

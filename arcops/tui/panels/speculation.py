@@ -1,7 +1,8 @@
 """How the draft does."""
 
+from arcops import words
 from arcops.core.rates import Speculation
-from arcops.tui import plot, words
+from arcops.tui import plot
 from arcops.tui.ink import Ink, Line, Lines, Piece, plain, quiet, rule, strong
 from arcops.tui.panels.base import Panel, Room
 from arcops.tui.snapshot import Snapshot
@@ -20,7 +21,7 @@ class SpeculationPanel(Panel):
         found = snapshot.rates.speculation
         if found is None and not status.backend.speculates:
             return ()
-        window = words.window(status.window)
+        window = snapshot.window_words
         title = rule("Speculation", room.width, remark=window)
         if found is None:
             why = snapshot.rates.absent or f"nothing was drafted in the {window}"

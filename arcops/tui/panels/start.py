@@ -1,7 +1,7 @@
 """How far a start has got."""
 
-from arcops import wire
-from arcops.tui import plot, words
+from arcops import wire, words
+from arcops.tui import plot
 from arcops.tui.ink import Ink, Line, Lines, plain, quiet, rule, strong
 from arcops.tui.panels.base import Panel, Room
 from arcops.tui.snapshot import Snapshot

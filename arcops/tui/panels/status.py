@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from arcops import wire
+from arcops import wire, words
 from arcops.core.phase import Phase
-from arcops.tui import words
 from arcops.tui.ink import Ink, Line, Lines, length, plain, pushed_apart, quiet, strong
 from arcops.tui.panels.base import Panel, Room
 from arcops.tui.snapshot import Link, Snapshot

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcops import words
 from arcops.core.rates import Quantile
-from arcops.tui import plot, words
+from arcops.tui import plot
 from tests.tui import scenes
 
 

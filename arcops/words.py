@@ -45,6 +45,11 @@ def window(seconds: float) -> str:
     return f"last {minutes:g} min" if minutes and not rest else f"last {seconds:g} s"
 
 
+def covered(window_seconds: float, seconds: float) -> str:
+    """The window, or the part of it that the differences really cover while a backend is younger than that."""
+    return window(window_seconds if seconds >= window_seconds - 2 else max(1.0, round(seconds)))
+
+
 def number(value: float) -> str:
     """Three digits or more, thousands set apart: `0`, `0.12`, `3.14`, `41.2`, `1,234`."""
     if value == 0:

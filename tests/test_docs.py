@@ -1,0 +1,47 @@
+"""The documents say what the program does: what can be checked by a machine is checked."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from arcops.cli.main import COMMANDS
+from arcops.core.errors import ExitCode
+from arcops.core.phase import Phase, diagram
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], key=lambda path: path.relative_to(ROOT).as_posix())
+
+
+def test_the_phase_diagram_is_the_one_that_the_code_generates() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    shown = text.partition("<!-- phases: generated")[2].partition("```mermaid\n")[2].partition("```")[0]
+    assert shown.rstrip("\n") == diagram()
+
+
+def test_every_phase_stands_in_the_table_with_its_number() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    for phase in Phase:
+        assert f"| {phase.code} `{phase.value}` |" in text
+
+
+def test_the_readme_names_every_command_and_exit_code() -> None:
+    text = (ROOT / "README.md").read_text()
+    for name, _, _ in COMMANDS:
+        assert re.search(rf"`arcops {name}\b", text), name
+    for code in ExitCode:
+        assert re.search(rf"\b{code.value} [a-z]", text), code
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_between_documents_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+        if "://" not in target:
+            assert (document.parent / target).exists(), target
+
+
+def test_every_make_target_that_a_document_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for document in DOCUMENTS:
+        for name in re.findall(r"(?:^|`| )make ([a-z]+)\b", document.read_text(), re.MULTILINE):
+            assert name in targets, (document.name, name)

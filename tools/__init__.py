@@ -1,0 +1,1 @@
+"""What development and the demo need; no part of arcops itself."""
