@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -92,7 +92,20 @@ class Config:
         validated, merged = self._validated(name)
         if validated.model is None:
             return validated.problems
-        return bind(name, validated.model, merged, self._first_file(name), self.machine)
+        launch = bind(name, validated.model, merged, self._first_file(name), self.machine)
+        if not isinstance(launch, Launch) or not launch.speculates:
+            return launch
+        return replace(launch, without_draft=self._without_draft(name))
+
+    def _without_draft(self, name: str) -> str | None:
+        """The nearest profile up the chain that does not speculate."""
+        chain = self._chain(name)
+        for depth, source in enumerate(chain):
+            section = merge(chain[depth:]).data.get("speculation")
+            method = section.get("method", "none") if isinstance(section, dict) else "none"
+            if method == "none" and source.path.stem != name:
+                return source.path.stem
+        return None
 
     def _validated(self, name: str) -> tuple[Validated[Profile], Merged]:
         file = self._first_file(name)

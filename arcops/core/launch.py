@@ -78,6 +78,8 @@ class Launch:
     allow_holders: tuple[str, ...] = ()
     """Commands (comm) that may hold memory of a card beside us, a desktop's compositor for one."""
     speculates: bool = False
+    without_draft: str | None = None
+    """The profile that this one extends and that does not speculate: what to switch to when the draft is to blame."""
     limits: Limits = field(default_factory=Limits)
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     checks: Checks = field(default_factory=Checks)

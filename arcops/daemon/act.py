@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from typing import assert_never
@@ -165,26 +166,34 @@ class Actor:
             spawned_at=self._clock.wall(),
             spawned_monotonic=self._clock.monotonic(),
         )
-        record.write(str(self._paths.record), entry)
+        try:
+            record.write(str(self._paths.record), entry)
+        except OSError as error:
+            self.trouble = f"the launch record cannot be written: {error}"
+            return
         self.live = LiveBackend(
             entry, str(self._paths.record), adopted=False, wake=self._wake, monotonic=self._clock.monotonic
         )
         try:
-            keeper = spawn.keeper_command(launch_id, entry.status_path, launch.argv, cgroup.enter(enclosure))
-            child = spawn.spawn(
-                cgroup.wrap(enclosure, keeper),
-                self._environment(launch),
-                str(self._paths.state_dir),
-                entry.log_path,
-                self.locks.descriptors(),
-            )
+            self.live.started(self._start(entry))
         except OSError as error:
             self.trouble = f"launch {launch_id} could not be spawned: {error}"
             return
         self.trouble = None
-        self.live.started(child)
         await self._attend(entry)
         backend_log.prune(str(self._paths.log_dir))
+
+    def _start(self, entry: LaunchRecord) -> "subprocess.Popen[bytes]":
+        """The keeper, in the enclosure, with the locks' descriptors and everything into the log. Raises OSError."""
+        cgroup_path = cgroup.enter(entry.enclosure)
+        keeper = spawn.keeper_command(entry.launch_id, entry.status_path, entry.launch.argv, cgroup_path)
+        return spawn.spawn(
+            cgroup.wrap(entry.enclosure, keeper),
+            self._environment(entry.launch),
+            str(self._paths.state_dir),
+            entry.log_path,
+            self.locks.descriptors(),
+        )
 
     def _environment(self, launch: Launch) -> dict[str, str]:
         """The backend's environment; the API key goes there, never into argv, where every user could read it."""
@@ -215,7 +224,7 @@ class Actor:
             return
         self.ready_after = self._clock.monotonic() - live.record.spawned_monotonic
         self._journal.loaded(live.record.launch.profile, self.ready_after)
-        live.update(proven=True)
+        live.mark_proven()
 
     async def _forget(self) -> None:
         live, self.live = self.live, None

@@ -47,12 +47,15 @@ class LiveBackend:
         self._child: subprocess.Popen[bytes] | None = None
         self._watched: dict[ProcessId, int] = {}
         self._exit_code: int | None = None
+        self.trouble: str | None = None
         self._ending: Ending | None = None
 
     # -- what is true -------------------------------------------------------------------------------------------------
     def look(self) -> Backend:
         """The facts, read afresh."""
         self._learn()
+        if self.trouble is not None:
+            self._save()
         main, keeper = self.record.main, self.record.keeper
         keeper_alive = keeper is not None and process.alive(keeper)
         return Backend(
@@ -101,7 +104,8 @@ class LiveBackend:
     def _name(self, keeper: ProcessId, main: ProcessId | None) -> None:
         if self.record.keeper == keeper and (main is None or self.record.main == main):
             return
-        self.update(keeper=keeper, main=main or self.record.main)
+        self.record = replace(self.record, keeper=keeper, main=main or self.record.main)
+        self._save()
         for one in (keeper, main):
             if one is not None:
                 self._watch(one)
@@ -163,10 +167,19 @@ class LiveBackend:
         if keeper is not None:
             self._name(keeper, None)
 
-    def update(self, **facts: object) -> None:
-        """Write new facts into the launch record."""
-        self.record = replace(self.record, **facts)  # pyright: ignore[reportArgumentType] - names are the record's own
-        record.write(self._record_path, self.record)
+    def mark_proven(self) -> None:
+        """It has served: the next supervisor need not ask it for a first answer."""
+        self.record = replace(self.record, proven=True)
+        self._save()
+
+    def _save(self) -> None:
+        """Write the launch record. Where the disk does not take it, the next look tries again."""
+        try:
+            record.write(self._record_path, self.record)
+        except OSError as error:
+            self.trouble = f"the launch record cannot be written: {error.strerror}"
+        else:
+            self.trouble = None
 
     def terminate_main(self) -> None:
         if self.record.main is not None:

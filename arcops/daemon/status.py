@@ -62,7 +62,7 @@ class StatusWriter:
             rates_age=None if numbers.at is None else max(0.0, self._clock.monotonic() - numbers.at),
             window=window,
             lingering=self._lingering(),
-            trouble=tuple(one for one in (self._journal.trouble, self._actor.trouble) if one is not None),
+            trouble=self._trouble(live),
         )
 
     def history(self, seconds: float) -> wire.History:
@@ -113,6 +113,10 @@ class StatusWriter:
             elapsed=self._clock.monotonic() - live.record.spawned_monotonic,
             usual=self._journal.usual_load_time(live.record.launch.profile),
         )
+
+    def _trouble(self, live: LiveBackend | None) -> tuple[str, ...]:
+        found = (self._journal.trouble, self._actor.trouble, None if live is None else live.trouble)
+        return tuple(trouble for trouble in found if trouble is not None)
 
     def _locks(self, live: LiveBackend | None) -> tuple[str, ...]:
         held = self._actor.locks.held

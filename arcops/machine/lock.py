@@ -215,7 +215,7 @@ def _open(path: str) -> int:
             raise BlockedError(f"no place for the lock file {path}: {error.strerror}") from error
         raise BlockedError(
             f"there is no card {_name(path)} on this machine ({path})",
-            hint="`arcops gpu` lists the cards; the profile's device.cards names the wanted ones",
+            hint="`lspci -D` lists the cards; the profile's device.cards names the wanted ones",
         ) from error
     except OSError as error:
         raise BlockedError(f"{_what(path)} cannot be opened: {error.strerror} ({path})") from error

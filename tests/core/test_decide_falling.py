@@ -14,7 +14,8 @@ from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
 from arcops.core.state import Goal, Outcome
 from arcops.core.world import Card, Port
-from tests.core.simulated import Conduct, Machine, Supervisor, holder, launch, serving, supervised
+from tests.core.simulated import Conduct, Machine, holder, launch
+from tests.core.supervised import Supervisor, serving, supervised
 
 LIMITS = launch().limits
 

@@ -14,7 +14,8 @@ from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
 from arcops.core.state import Goal, Order, State
 from arcops.core.world import Answer, AnswerState, Card, Holder, Port
-from tests.core.simulated import Conduct, Machine, Supervisor, holder, launch, serving, supervised
+from tests.core.simulated import Conduct, Machine, holder, launch
+from tests.core.supervised import Supervisor, serving, supervised
 
 ALPHA = launch("alpha")
 
@@ -236,6 +237,15 @@ def test_a_launch_of_which_nothing_comes_is_a_counted_failure(conduct: Conduct) 
     assert supervisor.state.failure is not None
     assert supervisor.state.failure.cause == "spawn_failed"
     assert len(machine.spawns) == ALPHA.restart.per_hour + 1
+
+
+def test_a_launch_of_which_nothing_comes_is_not_blamed_on_the_order_that_replaces_it() -> None:
+    machine, supervisor = supervised(conduct={"alpha": Conduct(no_record=True)})
+    supervisor.switch(ALPHA)
+    supervisor.until(Phase.STARTING)
+    supervisor.switch(launch("beta"), replaces=True)
+    supervisor.until(Phase.SERVING)
+    assert [profile for _, _, profile in machine.spawns] == ["alpha", "beta"]
 
 
 def test_a_stop_while_the_launch_is_being_written_down_waits_for_what_comes_of_it() -> None:

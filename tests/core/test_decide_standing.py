@@ -9,7 +9,8 @@ from arcops.core.decide import decide
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
 from arcops.core.world import Answer, AnswerState
-from tests.core.simulated import Conduct, Machine, Supervisor, launch, serving
+from tests.core.simulated import Conduct, Machine, launch
+from tests.core.supervised import Supervisor, serving
 
 LIMITS = launch().limits
 

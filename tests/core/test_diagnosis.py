@@ -278,3 +278,24 @@ def test_no_log_breaks_it_and_every_diagnosis_has_words(
     for text in (got.summary, got.hint, got.evidence):
         assert text.isprintable()
         assert len(text) <= 300
+
+
+def test_a_draft_of_no_known_kind_points_at_the_draft_without_pydantics_noise() -> None:
+    line = (
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig Value error, "
+        "Unrecognized model in /models/draft. Should have a `model_type` key in its config.json. "
+        "[type=value_error, input_value=ArgsKwargs((), {'model': ...}), input_type=ArgsKwargs]"
+    )
+    found = diagnose(
+        Evidence(exit_code=1, asked_to_stop=False, phase=Phase.STARTING, log=[line], profile_speculates=True)
+    )
+    assert (found.cause, found.points_at_draft) == (Cause.DRAFT_INCOMPATIBLE, True)
+    assert found.summary == "the draft: vLLM cannot tell what kind of model /models/draft is"
+
+
+def test_a_refused_value_is_told_without_pydantics_noise() -> None:
+    line = "ValidationError: 1 validation error for VllmConfig Value error, no such thing [type=x, input_value=1]"
+    found = diagnose(
+        Evidence(exit_code=1, asked_to_stop=False, phase=Phase.STARTING, log=[line], profile_speculates=False)
+    )
+    assert found.summary == "VllmConfig refuses a value: no such thing"

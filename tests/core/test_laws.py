@@ -15,7 +15,8 @@ from arcops.core.decide import decide
 from arcops.core.phase import Phase
 from arcops.core.state import Goal
 from arcops.core.world import AnswerState
-from tests.core.simulated import Conduct, Machine, Supervisor, holder, launch, order_in_force
+from tests.core.simulated import Conduct, Machine, holder, launch
+from tests.core.supervised import Supervisor, order_in_force
 
 STEPS = 30
 SOAK_STEPS = int(os.environ.get("ARCOPS_SOAK_STEPS", "0"))

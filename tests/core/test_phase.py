@@ -12,7 +12,8 @@ from arcops.core.phase import MOVES, IllegalMoveError, Phase, check_move, diagra
 from arcops.core.quantity import Known
 from arcops.core.state import NOTHING_ORDERED, Goal, Order, State
 from arcops.core.world import AnswerState, Lock
-from tests.core.simulated import Conduct, Machine, Record, Supervisor, holder, launch, serving, supervised
+from tests.core.simulated import Conduct, Machine, Record, holder, launch
+from tests.core.supervised import Supervisor, serving, supervised
 
 Story = Callable[[], Supervisor]
 STORIES: dict[tuple[Phase, Phase], Story] = {}

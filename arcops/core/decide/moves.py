@@ -56,6 +56,12 @@ def take_down(state: State, world: World, reason: str, failure: Ending | None = 
     return Decision(replace(decision.state, stopping=stopping, failure=failure or state.failure), decision.actions)
 
 
+def lose(state: State, world: World, ending: Ending) -> Decision:
+    """The launch is not to be found; it is a failure, unless another order has come since and is not to blame."""
+    overtaken = state.launched_for is not None and state.launched_for != state.order.id
+    return take_down(state, world, ending.summary, None if overtaken else ending)
+
+
 def settle(state: State, outcome: Outcome, *, stands: bool) -> Decision:
     """Remember an outcome for those who wait, and have it written down."""
     kept = (*state.settled, outcome)[-SETTLED_KEPT:]

@@ -91,7 +91,8 @@ def launch_when_clear(state: State, world: World) -> Decision:
         return stay(state, Look())
     if found:
         return _block(state, world, found, *now_and_then(world))
-    return move(state, world, Phase.STARTING, f"launching {launch.profile}{back_from(state)}", Spawn(launch))
+    launched = replace(state, launched_for=state.order.id)
+    return move(launched, world, Phase.STARTING, f"launching {launch.profile}{back_from(state)}", Spawn(launch))
 
 
 def stop_here(state: State, world: World) -> Decision:
@@ -126,7 +127,8 @@ def _find(state: State, world: World, backend: Backend) -> Decision:
         return take_down(state, world, f"found dead: {ending.summary}", ending)
     if why is None and (backend.main_alive or backend.keeper_alive):
         # What was ordered is what was launched; the profile may have been edited, or removed, since.
-        ordered = replace(state, order=replace(state.order, launch=backend.launch, problem=""))
+        order = replace(state.order, launch=backend.launch, problem="")
+        ordered = replace(state, order=order, launched_for=order.id)
         return move(ordered, world, Phase.STARTING, f"adopting launch {backend.launch_id}, found running")
     if why is not None and backend.proven and backend.main_alive:
         return move(state, world, Phase.DRAINING, why)

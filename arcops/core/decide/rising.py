@@ -10,6 +10,7 @@ from arcops.core.decide.moves import (
     ended,
     ending_of,
     fresh,
+    lose,
     lost_ending,
     move,
     own_ending,
@@ -55,7 +56,7 @@ def _await_record(state: State, world: World) -> Decision:
         return stay(state)
     summary = f"nothing came of the launch within {KEEPER_SILENT:.0f} s: there is no launch record"
     hint = "see `arcops events`, and whether the runtime directory can be written"
-    return take_down(state, world, summary, Ending("", "spawn_failed", summary, hint, deterministic=False))
+    return lose(state, world, Ending("", "spawn_failed", summary, hint, deterministic=False))
 
 
 def _admit_listener(state: State, world: World, backend: Backend, heard: float) -> Decision:
@@ -109,8 +110,7 @@ def checking(state: State, world: World) -> Decision:
     """HTTP answers: is it the model that was ordered, and does it answer?"""
     backend = world.backend
     if backend is None:
-        lost = lost_ending()
-        return take_down(state, world, lost.summary, lost)
+        return lose(state, world, lost_ending())
     if why := unwanted(state.order, backend):
         return take_down(state, world, why)
     if ended(backend):

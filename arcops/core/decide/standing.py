@@ -7,6 +7,7 @@ from arcops.core.decide.moves import (
     Decision,
     ended,
     ending_of,
+    lose,
     lost_ending,
     move,
     own_ending,
@@ -26,7 +27,7 @@ def serving(state: State, world: World) -> Decision:
     """All is well until it ends, is not wanted any more, or shows no progress."""
     backend = world.backend
     if backend is None:
-        return _lost(state, world)
+        return lose(state, world, lost_ending())
     if why := unwanted(state.order, backend):
         return _let_go(state, world, backend, why)
     if ended(backend):
@@ -38,7 +39,7 @@ def suspect(state: State, world: World) -> Decision:
     """Work in flight without progress: one question with a deadline decides."""
     backend = world.backend
     if backend is None:
-        return _lost(state, world)
+        return lose(state, world, lost_ending())
     if why := unwanted(state.order, backend):
         return take_down(state, world, why)
     if ended(backend):
@@ -69,11 +70,6 @@ def _hang(state: State, world: World, backend: Backend, probe: str) -> Decision:
         "see `arcops logs`; limits.stall_after and limits.probe in the profile set the limits",
     )
     return take_down(state, world, hang.summary, hang)
-
-
-def _lost(state: State, world: World) -> Decision:
-    lost = lost_ending()
-    return take_down(state, world, lost.summary, lost)
 
 
 def _fell(state: State, world: World, backend: Backend) -> Decision:

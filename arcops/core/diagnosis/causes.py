@@ -51,7 +51,7 @@ def _rule(cause: Cause, pattern: str, summary: str, hint: str, *, deterministic:
     return Rule(cause, re.compile(pattern), summary, hint, deterministic)
 
 
-_MEMORY_HINT = "`arcops gpu` shows who holds memory; else lower max_model_len, max_num_seqs or gpu_memory_utilization"
+_MEMORY_HINT = "see who else holds memory of the card; else lower max_model_len, max_num_seqs or gpu_memory_utilization"
 _MODEL_HINT = "check the path in the profile; nothing is downloaded while vLLM is offline"
 
 RULES: tuple[Rule, ...] = (
@@ -61,7 +61,7 @@ RULES: tuple[Rule, ...] = (
         r" launch failure|uncorrectable ECC error|misaligned address|launch timed out)|uncorrectable ECC"
         r"|fallen off the bus|\bXid\b|hipErrorIllegalAddress)",
         "the driver lost the device ({what})",
-        "`arcops gpu` and `journalctl -k` say whether the card was reset; if it happens again, reboot",
+        "`journalctl -k` says whether the card was reset; if it happens again, reboot",
         deterministic=False,
     ),
     _rule(
@@ -69,7 +69,7 @@ RULES: tuple[Rule, ...] = (
         r"Free memory on device (?P<device>\S{1,40}) \((?P<free>[\d.]{1,12})/(?P<total>[\d.]{1,12}) GiB\) on startup is"
         r" less than desired GPU memory utilization \((?P<share>[\d.]{1,12}), (?P<want>[\d.]{1,12}) GiB\)",
         "only {free} of {total} GiB of {device} are free, and vLLM wants {want} GiB",
-        "`arcops gpu` shows who holds memory; if that is to stay, lower gpu_memory_utilization (now {share})",
+        "see who else holds memory of the card; if that is to stay, lower gpu_memory_utilization (now {share})",
         deterministic=False,
     ),
     _rule(
@@ -99,7 +99,7 @@ RULES: tuple[Rule, ...] = (
         Cause.KV_CACHE_TOO_SMALL,
         r"No available memory for the cache blocks",
         "no memory is left for the KV cache",
-        "raise gpu_memory_utilization, or free the card (`arcops gpu` shows who holds memory)",
+        "raise gpu_memory_utilization, or end whatever else holds memory of the card",
         deterministic=False,
     ),
     _rule(
@@ -188,8 +188,14 @@ RULES: tuple[Rule, ...] = (
         "use a newer vLLM, or another model",
     ),
     _rule(
+        Cause.UNSUPPORTED,
+        r"Unrecognized model in (?P<what>\S{1,200}?)\. ",
+        "vLLM cannot tell what kind of model {what} is",
+        "its config.json needs a model_type that this vLLM knows",
+    ),
+    _rule(
         Cause.BAD_VALUE,
-        r"validation errors? for (?P<where>\w{1,60}) (?P<what>[^\n]{1,200})",
+        r"validation errors? for (?P<where>\w{1,60}) (?:Value error, )?(?P<what>[^\n]{1,200}?)(?: ?\[type=|$)",
         "{where} refuses a value: {what}",
         "correct the value in the profile",
     ),
@@ -197,7 +203,7 @@ RULES: tuple[Rule, ...] = (
         Cause.UNSUPPORTED,
         r"(?P<what>(?:NotImplementedError|ModuleNotFoundError|ImportError)[^\n]{0,200})",
         "this vLLM cannot do what was asked: {what}",
-        "`arcops doctor` checks the runtime; change the profile or the runtime",
+        "see whether `vllm --version` of the runtime works; change the profile or the runtime",
     ),
     _rule(
         Cause.UNSUPPORTED,

@@ -12,7 +12,7 @@ from arcops.core.phase import Phase
 _MAX_WORDS = 300
 """Characters of a summary, a hint or a quoted line."""
 _STARTING = (Phase.STARTING, Phase.CHECKING)
-_DRAFT = re.compile(r"speculative|spec_decode|drafter|draft_model|propose|eagle|dflash|medusa|(?:\b|_)mtp\b|MTP")
+_DRAFT = re.compile(r"[Ss]peculative|spec_decode|drafter|draft_model|propose|eagle|dflash|medusa|(?:\b|_)mtp\b|MTP")
 _DRAFT_CAUSES = (Cause.MODEL_NOT_FOUND, Cause.UNSUPPORTED)
 """With the draft as their object these mean that the draft does not fit."""
 
