@@ -3,12 +3,14 @@
 # make check   format, lint, types, layers and the fast tests: seconds
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+# The first interpreter that really runs and is new enough: a version manager's shim may be there without its version.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := libnuma1 libtcmalloc-minimal4 tmux
 
-.PHONY: help setup packages runtime demo check format lint types layers fast test bench clean
+.PHONY: help setup packages runtime demo check format lint types layers fast test bench docs clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -17,6 +19,7 @@ setup: $(VENV)/.ready ## .venv with arcops and what development needs.
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@echo "== arcops' own environment ($(VENV))"
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer was found; name one with PYTHON=..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
@@ -56,6 +59,9 @@ test: setup packages lint types layers ## All of it: about ten minutes.
 
 bench: setup packages ## Costs beside their budgets: prints a table.
 	@$(BIN)/python -m tools.bench
+
+docs: setup ## Write what documents take from the code.
+	@$(BIN)/python -m tools.docs
 
 clean: ## Remove what this checkout built (the runtime in the cache stays).
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -88,7 +88,7 @@ class State:
     stopping: Stopping | None = None
     """In `stopping`, and in `stuck` until a new order asks for another try."""
     asked_at: float | None = None
-    """When the probe was sent; in `starting`, when HTTP answered first; at rest, when the order first tried the lock."""
+    """When the probe was sent; in `starting`, when HTTP answered first; at rest, when the order tried the lock."""
     launched_for: int | None = None
     """The order that the backend was last launched, or adopted, for: no other one is to blame for it."""
     settled: tuple[Outcome, ...] = field(default=())

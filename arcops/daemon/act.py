@@ -178,6 +178,7 @@ class Actor:
             self.live.started(self._start(entry))
         except OSError as error:
             self.trouble = f"launch {launch_id} could not be spawned: {error}"
+            self.live.was_not_spawned()
             return
         self.trouble = None
         await self._attend(entry)

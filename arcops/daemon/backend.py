@@ -20,6 +20,8 @@ from arcops.machine.record import LaunchRecord
 DIAGNOSED_LINES = 4000
 """Log lines that a diagnosis reads: the root cause of a start stands some hundreds of lines before the end."""
 
+NOT_EXECUTED = 127
+"""The exit code of a command that could not be executed, as shells give it."""
 EXIT_CODE_WITHIN = 0.5
 """Seconds that the keeper is given to write down how the main process ended; it takes some milliseconds."""
 
@@ -166,6 +168,10 @@ class LiveBackend:
         keeper = process.identify(child.pid)
         if keeper is not None:
             self._name(keeper, None)
+
+    def was_not_spawned(self) -> None:
+        """There is no process, and there will be none."""
+        self._exit_code = NOT_EXECUTED
 
     def mark_proven(self) -> None:
         """It has served: the next supervisor need not ask it for a first answer."""

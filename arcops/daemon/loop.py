@@ -99,10 +99,14 @@ class Loop:
         while True:
             self._woken.clear()
             again = await self.turn()
-            if self._leaving and self.state.phase in (Phase.STOPPED, Phase.STUCK):
+            if self._leaving and self._has_left():
                 return
             if not again:
                 await self._rest()
+
+    def _has_left(self) -> bool:
+        """Nothing is left to end, or it would not be ended."""
+        return self.state.phase is Phase.STUCK or (self.state.phase is Phase.STOPPED and self._actor.live is None)
 
     async def turn(self) -> bool:
         """One look, one decision, its actions; true if the world is different at once."""

@@ -153,7 +153,7 @@ def test_a_blocked_switch_brings_back_what_served_before_and_says_why() -> None:
     machine.foreign_memory = holder("90 MiB", "Xorg")
     number = supervisor.switch(beta)
     supervisor.until(Phase.STARTING)
-    assert "back from order 2: beta was refused: pid 4242 (Xorg)" in supervisor.state.reason
+    assert "back after order 2: beta was refused: pid 4242 (Xorg)" in supervisor.state.reason
     supervisor.until(Phase.SERVING)
     assert "beta was refused" in supervisor.state.reason
     assert isinstance(number, int)
@@ -364,10 +364,11 @@ def test_where_no_first_answer_is_asked_for_the_identity_is_enough() -> None:
     assert supervisor.answer is None
 
 
+@pytest.mark.parametrize("plain", ["target-only", None])
 @pytest.mark.parametrize("phase", [Phase.STARTING, Phase.CHECKING])
-def test_a_backend_that_dies_on_the_way_up_fails_the_switch_with_its_diagnosis(phase: Phase) -> None:
+def test_a_backend_that_dies_on_the_way_up_fails_the_switch_with_its_diagnosis(phase: Phase, plain: str | None) -> None:
     machine, supervisor = supervised(conduct={"alpha": Conduct(points_at_draft=True, orphans=True)})
-    supervisor.switch(ALPHA)
+    supervisor.switch(launch("alpha", speculates=True, without_draft=plain))
     supervisor.until(phase)
     supervisor.run(0.3)
     machine.end(machine.of("L1", "main")[0])
@@ -376,7 +377,7 @@ def test_a_backend_that_dies_on_the_way_up_fails_the_switch_with_its_diagnosis(p
     assert outcome is not None
     assert outcome.exit_code is ExitCode.BACKEND_FAILED
     assert outcome.evidence
-    assert "`arcops switch target-only`" in outcome.hint
+    assert ("`arcops switch target-only`" in outcome.hint) == (plain is not None)
     assert machine.processes == {}
 
 

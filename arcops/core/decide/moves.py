@@ -11,6 +11,8 @@ from arcops.core.world import Backend, Ending, World
 
 SETTLED_KEPT = 16
 """Outcomes that are remembered for those who wait for them."""
+BRIEF = 100
+"""Characters of an earlier reason that are repeated in a later one."""
 KEEPER_SILENT = 30.0
 """Seconds within which a launch that was written down must show a process, and the keeper the pid of the main one."""
 
@@ -114,7 +116,7 @@ def unread_ending(launch_id: str) -> Ending:
 def lost_ending() -> Ending:
     """The launch record went away under a backend: nobody can say what became of it."""
     summary = "the launch is not to be found any more: its record is gone"
-    return Ending("", "lost", summary, "see `arcops events` and `arcops gpu`", deterministic=False)
+    return Ending("", "lost", summary, "see `arcops events`", deterministic=False)
 
 
 def own_ending(backend: Backend, cause: str, summary: str, hint: str, *, deterministic: bool = False) -> Ending:
@@ -129,11 +131,10 @@ def fresh(reading: Reading[T], after: float) -> T | None:
 
 def failed_outcome(order: Order, ending: Ending, returned_to: str | None) -> Outcome:
     """What the one who ordered a switch is told when it failed."""
+    plain = order.launch.without_draft if order.launch is not None else None
     hint = ending.hint
-    if ending.points_at_draft and order.profile != "target-only":
-        hint = (
-            f"{hint}; `arcops switch target-only` runs without the draft" if hint else "try `arcops switch target-only`"
-        )
+    if ending.points_at_draft and plain is not None:
+        hint = f"{hint}; `arcops switch {plain}` is the same launch without the draft".removeprefix("; ")
     return Outcome(
         order_id=order.id,
         exit_code=ExitCode.BACKEND_FAILED,
@@ -149,7 +150,12 @@ def back_from(state: State) -> str:
     last = state.settled[-1] if state.settled else None
     if last is None or not state.order.committed or last.returned_to != name_of(state.order):
         return ""
-    return f" (back from order {last.order_id}: {last.summary})"
+    return f" (back after order {last.order_id}: {shortened(last.summary)})"
+
+
+def shortened(text: str) -> str:
+    """As much of a summary as fits behind another reason."""
+    return text if len(text) <= BRIEF else f"{text[: BRIEF - 1]}…"
 
 
 def name_of(order: Order) -> str:

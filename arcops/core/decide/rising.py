@@ -83,7 +83,7 @@ def _admit_listener(state: State, world: World, backend: Backend, heard: float) 
         backend,
         "wrong_listener",
         f"HTTP answers, but for {limit:.0f} s nobody could tell who listens: {why}",
-        "see `arcops doctor`: the supervisor must be able to read /proc of its own processes",
+        "the supervisor must be able to read /proc of its own processes; `hidepid` or a sandbox may forbid it",
     )
     return take_down(state, world, nobody.summary, nobody)
 
