@@ -74,8 +74,9 @@ def test_target_only_differs_in_speculation_and_nothing_else(site: MadeUpSite, n
     assert without_speculation(speculating) == list(alone.argv)
     assert speculating.argv != alone.argv
     assert (alone.speculates, speculating.speculates) == (False, True)
+    assert (alone.without_draft, speculating.without_draft) == (None, "target-only")
     for field in Launch.__dataclass_fields__:
-        if field not in ("argv", "profile", "speculates"):
+        if field not in ("argv", "profile", "speculates", "without_draft"):
             assert getattr(alone, field) == getattr(speculating, field), field
 
 

@@ -7,32 +7,22 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from arcops.core.speculation.base import Fault as Fault
-from arcops.core.speculation.base import Json as Json
 from arcops.core.speculation.base import Method as Method
 from arcops.core.speculation.base import settings_faults
-from arcops.core.speculation.dflash import Dflash
-from arcops.core.speculation.draft_model import DraftModel
-from arcops.core.speculation.eagle3 import Eagle3
-from arcops.core.speculation.mtp import Mtp
-from arcops.core.speculation.ngram import Ngram
-from arcops.core.speculation.none import NoSpeculation
+from arcops.core.speculation.dflash import DFLASH
+from arcops.core.speculation.draft_model import DRAFT_MODEL
+from arcops.core.speculation.eagle3 import EAGLE3
+from arcops.core.speculation.mtp import MTP
+from arcops.core.speculation.ngram import NGRAM
+from arcops.core.speculation.none import NONE
+from arcops.core.speculation.words import Fault as Fault
+from arcops.core.speculation.words import Json as Json
 
 if TYPE_CHECKING:
     from arcops.core.speculation.section import Speculation
 
 METHODS: Mapping[str, Method] = MappingProxyType(
-    {
-        method.name: method
-        for method in (
-            NoSpeculation(),
-            Mtp(),
-            Dflash(),
-            DraftModel(),
-            Ngram(),
-            Eagle3(),
-        )
-    }
+    {method.name: method for method in (NONE, MTP, DFLASH, DRAFT_MODEL, NGRAM, EAGLE3)}
 )
 
 

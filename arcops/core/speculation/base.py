@@ -4,57 +4,14 @@ The keys of `--speculative-config` are those of vLLM 0.29's `SpeculativeConfig`;
 made here so that a wrong profile is refused before a backend is stopped for it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol, TypeAlias, Union
+from typing import TYPE_CHECKING
+
+from arcops.core.speculation.words import Fault, Json
 
 if TYPE_CHECKING:
     from arcops.core.speculation.section import Speculation
-
-Json: TypeAlias = Union[str, int, float, bool, Sequence["Json"], dict[str, "Json"], None]  # noqa: UP007 - a | on str
-"""What json.dumps writes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something wrong with one key of a profile: `key` is dotted, relative to whoever reports it."""
-
-    key: str
-    message: str
-
-
-class Method(Protocol):
-    """One way to speculate."""
-
-    @property
-    def name(self) -> str:
-        """As the profile's `speculation.method` and vLLM's `method` call it."""
-        ...
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """Settings of the section that mean something to this method, `method` excepted."""
-        ...
-
-    @property
-    def required(self) -> frozenset[str]:
-        """Settings that it cannot do without."""
-        ...
-
-    @property
-    def forbids(self) -> frozenset[str]:
-        """Request parameters that vLLM refuses while this method runs."""
-        ...
-
-    def faults(self, section: "Speculation") -> list[Fault]:
-        """What is wrong beyond missing and meaningless settings."""
-        ...
-
-    def config(self, section: "Speculation", draft: str | None) -> dict[str, Json] | None:
-        """The value of `--speculative-config`, None for none."""
-        ...
-
 
 REFUSED_REQUEST_PARAMETERS = frozenset({"min_p", "logit_bias"})
 """vLLM 0.29 refuses them with any speculation (`SamplingParams._validate_spec_decode`)."""
@@ -96,14 +53,31 @@ _VLLM_NAMES: tuple[tuple[str, str], ...] = (
 """Our key and vLLM's, in the order in which they are written."""
 
 
-def speculative_config(section: "Speculation", draft: str | None) -> dict[str, Json]:
-    """The settings that the section makes, under vLLM's names and in a fixed order."""
-    config: dict[str, Json] = {"method": section.method}
-    if draft is not None:
-        config["model"] = draft
-    settings = section.settings()
-    config.update({theirs: settings[ours] for ours, theirs in _VLLM_NAMES if ours in settings})
-    return config
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One way to speculate. Most differ only in which settings mean something to them."""
+
+    name: str
+    """As the profile's `speculation.method` and vLLM's `method` call it."""
+    keys: frozenset[str]
+    """Settings of the section that mean something to this method, `method` excepted."""
+    required: frozenset[str] = frozenset({"num_tokens"})
+    """Settings that it cannot do without."""
+    forbids: frozenset[str] = REFUSED_REQUEST_PARAMETERS
+    """Request parameters that vLLM refuses while this method runs."""
+
+    def faults(self, section: "Speculation") -> list[Fault]:
+        """What is wrong beyond missing and meaningless settings."""
+        return [*_schedule_faults(section), *_synthetic_faults(section)]
+
+    def config(self, section: "Speculation", draft: str | None) -> dict[str, Json] | None:
+        """The value of `--speculative-config`, None for none: our settings under vLLM's names, in a fixed order."""
+        config: dict[str, Json] = {"method": section.method}
+        if draft is not None:
+            config["model"] = draft
+        settings = section.settings()
+        config.update({theirs: settings[ours] for ours, theirs in _VLLM_NAMES if ours in settings})
+        return config
 
 
 def settings_faults(section: "Speculation", method: Method) -> list[Fault]:
@@ -118,11 +92,6 @@ def settings_faults(section: "Speculation", method: Method) -> list[Fault]:
         if key not in method.keys
     ]
     return missing + useless
-
-
-def verify_faults(section: "Speculation") -> list[Fault]:
-    """What is wrong with the schedule and the synthetic acceptance."""
-    return [*_schedule_faults(section), *_synthetic_faults(section)]
 
 
 def _schedule_faults(section: "Speculation") -> list[Fault]:

@@ -1,32 +1,9 @@
-"""EAGLE-3: a head trained on hidden states of several of the target's layers."""
+"""EAGLE-3: a head trained on hidden states of several of the target's layers; a checkpoint made for one target."""
 
-from typing import TYPE_CHECKING
+from arcops.core.speculation.base import DRAFT_KEYS, DRAFT_MODEL_KEYS, VERIFY_KEYS, Method
 
-from arcops.core.speculation.base import (
-    DRAFT_KEYS,
-    DRAFT_MODEL_KEYS,
-    REFUSED_REQUEST_PARAMETERS,
-    VERIFY_KEYS,
-    Fault,
-    Json,
-    speculative_config,
-    verify_faults,
+EAGLE3 = Method(
+    name="eagle3",
+    keys=VERIFY_KEYS | DRAFT_KEYS | DRAFT_MODEL_KEYS | {"parallel_drafting"},
+    required=frozenset({"model", "num_tokens"}),
 )
-
-if TYPE_CHECKING:
-    from arcops.core.speculation.section import Speculation
-
-
-class Eagle3:
-    """The head is a checkpoint of its own, made for one target."""
-
-    name = "eagle3"
-    keys = VERIFY_KEYS | DRAFT_KEYS | DRAFT_MODEL_KEYS | {"parallel_drafting"}
-    required = frozenset({"model", "num_tokens"})
-    forbids = REFUSED_REQUEST_PARAMETERS
-
-    def faults(self, section: "Speculation") -> list[Fault]:
-        return verify_faults(section)
-
-    def config(self, section: "Speculation", draft: str | None) -> dict[str, Json] | None:
-        return speculative_config(section, draft)

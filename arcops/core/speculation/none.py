@@ -1,23 +1,22 @@
-"""No speculation: the target alone."""
+"""No speculation: the target alone, one token a step. The baseline that every other method is compared with."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from arcops.core.speculation.base import Fault, Json
+from arcops.core.speculation.base import Method
+from arcops.core.speculation.words import Fault, Json
 
 if TYPE_CHECKING:
     from arcops.core.speculation.section import Speculation
 
 
-class NoSpeculation:
-    """vLLM generates one token a step. The baseline that every other method is compared with."""
-
-    name = "none"
-    keys: frozenset[str] = frozenset()
-    required: frozenset[str] = frozenset()
-    forbids: frozenset[str] = frozenset()
-
+@dataclass(frozen=True, slots=True)
+class _NoSpeculation(Method):
     def faults(self, section: "Speculation") -> list[Fault]:
         return []
 
     def config(self, section: "Speculation", draft: str | None) -> dict[str, Json] | None:
         return None
+
+
+NONE = _NoSpeculation(name="none", keys=frozenset(), required=frozenset(), forbids=frozenset())

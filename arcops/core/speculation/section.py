@@ -4,8 +4,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from arcops.core.speculation.base import Json
 from arcops.core.speculation.schema import Section, setting
+from arcops.core.speculation.words import Json
 
 MethodName: TypeAlias = Literal["none", "mtp", "dflash", "draft_model", "ngram", "eagle3"]
 
