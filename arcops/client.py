@@ -19,7 +19,9 @@ from arcops.core.errors import ArcopsError, NoDaemonError
 M = TypeVar("M", bound=msgspec.Struct)
 
 ANSWER_WITHIN = 30.0
-"""Seconds: a daemon that takes longer for a plain answer is not well. A switch is answered when it is accepted."""
+"""Seconds: a daemon that takes longer for a plain answer is not well."""
+ACCEPTED_WITHIN = 120.0
+"""Seconds for an order to be accepted: the profile's setup script is run first, and may take a minute."""
 STREAM_SILENCE = 30.0
 """Seconds without a line before a stream is taken for dead: the daemon sends a comment every ten."""
 
@@ -28,6 +30,7 @@ SERVICE_UNAVAILABLE = 503
 
 _BASE = "http://arcops"
 _TIMEOUT = httpx.Timeout(ANSWER_WITHIN, connect=5.0)
+_ORDER_TIMEOUT = httpx.Timeout(ACCEPTED_WITHIN, connect=5.0)
 _STREAM_TIMEOUT = httpx.Timeout(ANSWER_WITHIN, connect=5.0, read=STREAM_SILENCE)
 
 
@@ -94,7 +97,9 @@ class Client:
 
     def _post(self, path: str, request: msgspec.Struct) -> wire.Accepted:
         with _as_errors(self._socket):
-            return _decoded(self._http.post(path, content=wire.encode(request), headers=_JSON), wire.Accepted)
+            content = wire.encode(request)
+            answer = self._http.post(path, content=content, headers=_JSON, timeout=_ORDER_TIMEOUT)
+            return _decoded(answer, wire.Accepted)
 
     def _follow(self, path: str, kind: type[M]) -> Iterator[M]:
         with _as_errors(self._socket), self._http.stream("GET", path, timeout=_STREAM_TIMEOUT) as response:
@@ -148,7 +153,9 @@ class LiveClient:
 
     async def _post(self, path: str, request: msgspec.Struct) -> wire.Accepted:
         with _as_errors(self._socket):
-            return _decoded(await self._http.post(path, content=wire.encode(request), headers=_JSON), wire.Accepted)
+            content = wire.encode(request)
+            answer = await self._http.post(path, content=content, headers=_JSON, timeout=_ORDER_TIMEOUT)
+            return _decoded(answer, wire.Accepted)
 
     async def _follow(self, path: str, kind: type[M]) -> AsyncIterator[M]:
         async with self._stream(path, kind) as response:

@@ -31,6 +31,8 @@ class Order:
     """Resolved from the profile; None for STOP, or where the profile cannot be resolved."""
     problem: str = ""
     """Why there is no launch."""
+    resolving: bool = False
+    """The profile is being read (its setup script may take a while): nothing is decided about a launch yet."""
     drain: float | None = None
     """Seconds that open requests are given; None for the running profile's own limit."""
     replaces: str | None = None

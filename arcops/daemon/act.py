@@ -1,5 +1,6 @@
 """Performs actions. Small and dumb: whether and why is `core/decide`'s business."""
 
+import asyncio
 import os
 import secrets
 import subprocess
@@ -22,7 +23,7 @@ from arcops.core.action import (
     Target,
     Terminate,
 )
-from arcops.core.errors import BlockedError
+from arcops.core.errors import ArcopsError, BlockedError
 from arcops.core.launch import Launch, environment_of
 from arcops.core.phase import Phase
 from arcops.core.state import State
@@ -32,13 +33,15 @@ from arcops.daemon.clock import Clock
 from arcops.daemon.journal import Journal
 from arcops.daemon.looks import Looks
 from arcops.daemon.scraper import Scraper
-from arcops.machine import backend_log, cgroup, process, record, spawn
+from arcops.machine import backend_log, cgroup, environment, process, record, spawn
 from arcops.machine.lock import Locks
 from arcops.machine.record import LaunchRecord, Unbelievable
 
 SetupEnvironments = Mapping[str, Mapping[str, str]]
 """The environment that each setup script has made, by its path."""
 
+SETUP_WITHIN = 60.0
+"""Seconds for a setup script; oneAPI's takes one or two."""
 BLOCKED_PAUSE = 1.0
 """Seconds between two looks for a holder that has gone: each reads every process's descriptors."""
 
@@ -175,14 +178,21 @@ class Actor:
             entry, str(self._paths.record), adopted=False, wake=self._wake, monotonic=self._clock.monotonic
         )
         try:
+            await self._prepare(launch)
             self.live.started(self._start(entry))
-        except OSError as error:
+        except (OSError, ArcopsError) as error:
             self.trouble = f"launch {launch_id} could not be spawned: {error}"
             self.live.was_not_spawned()
             return
         self.trouble = None
         await self._attend(entry)
         backend_log.prune(str(self._paths.log_dir))
+
+    async def _prepare(self, launch: Launch) -> None:
+        """Run the setup script, unless that was done when the order was checked. Raises ArcopsError."""
+        if launch.setup is not None and launch.setup not in self.setups:
+            sourced = environment.sourced
+            self.setups[launch.setup] = await asyncio.to_thread(sourced, launch.setup, os.environ, SETUP_WITHIN)
 
     def _start(self, entry: LaunchRecord) -> "subprocess.Popen[bytes]":
         """The keeper, in the enclosure, with the locks' descriptors and everything into the log. Raises OSError."""
@@ -198,12 +208,12 @@ class Actor:
 
     def _environment(self, launch: Launch) -> dict[str, str]:
         """The backend's environment; the API key goes there, never into argv, where every user could read it."""
-        setup: Mapping[str, str] = self.setups.get(launch.setup or "", {})
-        environment = environment_of(os.environ, setup, launch)
+        setup: Mapping[str, str] = {} if launch.setup is None else self.setups[launch.setup]
+        variables = environment_of(os.environ, setup, launch)
         key = read_key(launch)
         if key is not None:
-            environment["VLLM_API_KEY"] = key
-        return environment
+            variables["VLLM_API_KEY"] = key
+        return variables
 
     async def _attend(self, entry: LaunchRecord) -> None:
         await self._scraper.attend(entry.launch_id, entry.launch, read_key(entry.launch))

@@ -1,11 +1,31 @@
 """What must not be lost: orders before they are acknowledged, and every transition with its reason."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
 
 from arcops.core.action import Settle
+from arcops.core.phase import Phase
 from arcops.core.state import Goal, Order, State
+from arcops.core.world import Ending
 from arcops.daemon.clock import Clock
 from arcops.machine.store import Store, StoredEvent, StoredOrder, StoreError
+
+_ATTEMPTS = "attempts"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """How the ordered launch has failed, as it is kept over supervisors."""
+
+    order_id: int
+    boot_id: str
+    failures: tuple[float, ...]
+    """When, within the last hour, in seconds since the epoch."""
+    latched: bool
+    reason: str
+    failure: Ending | None
 
 
 class Journal:
@@ -14,9 +34,10 @@ class Journal:
     An order is different: it is acknowledged only once it is written, so `write_order` raises StoreError.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, boot_id: str) -> None:
         self._store = store
         self._clock = clock
+        self._boot_id = boot_id
         self._next_order = store.highest_order_id() + 1
         self.trouble: str | None = None
         newest = store.last_events(1)
@@ -76,6 +97,41 @@ class Journal:
             self.newest_event = self._store.add_event(entry)
 
         self._try(write)
+
+    def attempts(self, state: State) -> None:
+        """Keep how the ordered launch has failed so far: a new supervisor must not begin to count anew."""
+        kept = Attempts(
+            order_id=state.order.id,
+            boot_id=self._boot_id,
+            failures=tuple(self._clock.to_wall(at) for at in state.failures),
+            latched=state.phase is Phase.FAILED,
+            reason=state.reason,
+            failure=state.failure,
+        )
+        self._try(lambda: self._store.remember(_ATTEMPTS, msgspec.json.encode(kept).decode()))
+
+    def recalled(self, state: State) -> State:
+        """`state` with the failures of its order, and its latch if that was set in this boot.
+
+        A reboot is worth one more attempt: it resets drivers and memory. It does not reset the count.
+        """
+        kept = self._recall()
+        if kept is None or kept.order_id != state.order.id or state.order.goal is Goal.STOP:
+            return state
+        now, wall = self._clock.monotonic(), self._clock.wall()
+        # A time in the future is a clock that was set back: it counts as now.
+        failures = tuple(now - max(0.0, wall - at) for at in kept.failures)
+        state = replace(state, failures=failures)
+        if not kept.latched or kept.boot_id != self._boot_id:
+            return state
+        return replace(state, phase=Phase.FAILED, reason=kept.reason, failure=kept.failure)
+
+    def _recall(self) -> "Attempts | None":
+        try:
+            text = self._store.recall(_ATTEMPTS)
+            return None if text is None else msgspec.json.decode(text, type=Attempts)
+        except (StoreError, msgspec.DecodeError):
+            return None
 
     def events(self, after: int, limit: int) -> tuple[StoredEvent, ...]:
         """A page of the history, oldest first. Raises StoreError."""

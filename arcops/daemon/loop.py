@@ -123,7 +123,19 @@ class Loop:
         self._tell()
         return changed
 
+    def resolved(self, order: Order) -> None:
+        """The profile of an order that was waiting for it has been read (or cannot be)."""
+        current = self.state.order
+        if current.id == order.id and current.resolving:
+            read = replace(current, launch=order.launch, problem=order.problem, resolving=False)
+            self.state = replace(self.state, order=read)
+        elif current.previous is not None and current.previous.id == order.id and current.previous.resolving:
+            self.state = replace(self.state, order=replace(current, previous=order))
+        self.wake()
+
     def _record(self, before: State, after: State) -> None:
+        if after.failures != before.failures or (after.phase is Phase.FAILED) != (before.phase is Phase.FAILED):
+            self._journal.attempts(after)
         if after.phase is before.phase and after.settled == before.settled:
             return
         launch_id = self._actor.live.record.launch_id if self._actor.live is not None else None

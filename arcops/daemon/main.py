@@ -6,7 +6,7 @@ import pwd
 import signal
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 import typer
@@ -14,7 +14,6 @@ import typer
 from arcops import __version__
 from arcops.config.paths import DEFAULT_INSTANCE, Paths
 from arcops.core.errors import ArcopsError
-from arcops.core.phase import Phase
 from arcops.core.quantity import Known
 from arcops.core.state import NOTHING_ORDERED, Goal, Order, State
 from arcops.daemon.act import Actor
@@ -28,7 +27,7 @@ from arcops.daemon.orders import Orders
 from arcops.daemon.scraper import Scraper
 from arcops.daemon.server import Api, ControlServer
 from arcops.daemon.status import StatusWriter
-from arcops.machine import linger, systemd
+from arcops.machine import linger, process, systemd
 from arcops.machine.lock import DaemonLock
 from arcops.machine.store import Store
 
@@ -63,7 +62,7 @@ def assemble(paths: Paths, store: Store, clock: Clock) -> Parts:
         if loop is not None:
             loop.wake()
 
-    journal = Journal(store, clock)
+    journal = Journal(store, clock, process.boot_id())
     scraper, looks = Scraper(clock, wake), Looks(clock, wake)
     actor = Actor(paths, clock, journal, scraper, looks, wake)
     state = State(since=clock.monotonic(), progress_at=clock.monotonic())
@@ -118,49 +117,56 @@ async def serve(paths: Paths) -> None:
 
 
 async def _restore(parts: Parts) -> None:
-    """What an earlier supervisor left: its backend, and the order in force."""
+    """What an earlier supervisor left: its backend, the order in force, and how often that has failed."""
     disbelief = await parts.actor.adopt()
     if disbelief is not None:
         parts.journal.event("trouble", parts.loop.state, disbelief)
-    order = await _order_in_force(parts)
-    state = parts.loop.state
-    parts.loop.state = State(
-        phase=Phase.STOPPED,
-        since=state.since,
-        progress_at=state.progress_at,
+    order = _order_in_force(parts.journal)
+    restored = replace(
+        parts.loop.state,
         reason="nothing is ordered to run" if order.goal is Goal.STOP else f"{order.profile} is ordered to run",
         order=order,
     )
+    # A backend that lives is judged by what it does, not by what failed before it.
+    parts.loop.state = restored if parts.actor.live is not None else parts.journal.recalled(restored)
     parts.journal.event("daemon", parts.loop.state, f"arcopsd {__version__} started (pid {os.getpid()})")
 
 
-async def _order_in_force(parts: Parts) -> Order:
-    """The last order that was accepted and did not fail; one that was not settled goes on where it was."""
-    stored = parts.journal.order_in_force
+def _order_in_force(journal: Journal) -> Order:
+    """The last order that was accepted and did not fail; one that was not settled goes on where it was.
+
+    Its profile, and the one that it would return to, are read later: a setup script may take a minute, and nobody
+    should wait for it to hear that the supervisor is up.
+    """
+    stored = journal.order_in_force
     if stored is None:
         return NOTHING_ORDERED
     committed = stored.state == "committed"
     if stored.goal == "stop" or stored.profile is None:
         return Order(stored.id, Goal.STOP, drain=stored.drain, replaces=stored.replaces, committed=committed)
-    order = await parts.orders.restored(stored.id, stored.profile)
+    order = Order(stored.id, Goal.RUN, stored.profile, resolving=True)
     if committed:
         return order
-    before = parts.journal.order_before(stored.id)
+    before = journal.order_before(stored.id)
     previous = NOTHING_ORDERED
     if before is not None and before.goal == "run" and before.profile is not None:
-        previous = await parts.orders.restored(before.id, before.profile)
-    return Order(
-        id=order.id,
-        goal=order.goal,
-        profile=order.profile,
-        launch=order.launch,
-        problem=order.problem,
+        previous = Order(before.id, Goal.RUN, before.profile, resolving=True)
+    return replace(
+        order,
         drain=stored.drain,
         replaces=stored.replaces,
         committed=False,
         previous=previous,
         returns=stored.fallback is not None,
     )
+
+
+async def _resolve(parts: Parts) -> None:
+    """Read the profiles of the orders that were found, beside the loop."""
+    order = parts.loop.state.order
+    for one in (order, order.previous):
+        if one is not None and one.resolving and one.profile is not None:
+            parts.loop.resolved(await parts.orders.restored(one.id, one.profile))
 
 
 async def _run(parts: Parts) -> None:
@@ -180,6 +186,7 @@ async def _run(parts: Parts) -> None:
     serving = asyncio.create_task(parts.server.run_on_socket())
     telling = asyncio.create_task(_tell_systemd(parts))
     turning = asyncio.create_task(parts.loop.run())
+    resolving = asyncio.create_task(_resolve(parts))
     try:
         systemd.notify("READY=1")
         _log.info("ready", socket=str(parts.paths.socket), pid=os.getpid())
@@ -191,7 +198,7 @@ async def _run(parts: Parts) -> None:
         parts.feeds.closing.set()
         parts.loop.wake()
         parts.server.should_exit = True
-        for task in (telling, scraping, turning):
+        for task in (telling, scraping, resolving, turning):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task

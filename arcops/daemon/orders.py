@@ -5,23 +5,25 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import structlog
+
 from arcops.config import Config
 from arcops.core.admit import Request, Verb
 from arcops.core.errors import ArcopsError, BlockedError, ExitCode
 from arcops.core.launch import Launch
 from arcops.core.quantity import Unknown
 from arcops.core.state import Goal, Order
-from arcops.daemon.act import Actor
+from arcops.daemon.act import SETUP_WITHIN, Actor
 from arcops.daemon.clock import Clock
 from arcops.daemon.looks import look_at_cards, look_at_port
 from arcops.daemon.loop import Loop
 from arcops.machine import environment, lock
 from arcops.wire import RestartRequest, StopRequest, SwitchRequest
 
-SETUP_WITHIN = 60.0
-"""Seconds for a setup script; oneAPI's takes one or two."""
 LONGEST_DRAIN = 86_400.0
 """Seconds; whoever asks for more has made a typing error."""
+
+_log = structlog.get_logger(__name__)
 
 
 class Orders:
@@ -78,6 +80,9 @@ class Orders:
             launch = await self.resolve(profile)
         except ArcopsError as error:
             return Order(order_id, Goal.RUN, profile, problem=error.message)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the supervisor has a backend to watch
+            _log.exception("profile", profile=profile)
+            return Order(order_id, Goal.RUN, profile, problem=f"profile {profile} cannot be read: {error}")
         return Order(order_id, Goal.RUN, profile, launch)
 
     async def _check_room(self, launch: Launch) -> None:

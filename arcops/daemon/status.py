@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from arcops import __version__, wire
 from arcops.core.phase import Phase
+from arcops.core.quantity import Known
 from arcops.core.rates import Rates
 from arcops.core.state import Goal, Order, Outcome, State
+from arcops.core.world import World
 from arcops.daemon.act import Actor
 from arcops.daemon.backend import LiveBackend
 from arcops.daemon.clock import Clock
@@ -115,7 +117,12 @@ class StatusWriter:
         )
 
     def _trouble(self, live: LiveBackend | None) -> tuple[str, ...]:
-        found = (self._journal.trouble, self._actor.trouble, None if live is None else live.trouble)
+        found = (
+            self._journal.trouble,
+            self._actor.trouble,
+            None if live is None else live.trouble,
+            unread_holders(self._loop.world),
+        )
         return tuple(trouble for trouble in found if trouble is not None)
 
     def _locks(self, live: LiveBackend | None) -> tuple[str, ...]:
@@ -130,6 +137,14 @@ class StatusWriter:
         if prefilling is not None:
             prefilling = replace(prefilling, since=self._clock.to_wall(prefilling.since))
         return replace(numbers, at=self._clock.to_wall(numbers.at), prefilling=prefilling)
+
+
+def unread_holders(world: World | None) -> str | None:
+    """What the look at the cards could not tell, as a trouble: unreadable is not free."""
+    if world is None or not isinstance(world.card, Known) or world.card.value.unreadable == 0:
+        return None
+    count = world.card.value.unreadable
+    return f"{count} processes of other users may not be looked into: they might hold memory of the card"
 
 
 def _order(order: Order) -> wire.OrderInfo:

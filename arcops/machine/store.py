@@ -177,6 +177,24 @@ class Store:
         """The newest `n` events, oldest first."""
         return self._rows(StoredEvent, "SELECT * FROM events ORDER BY id DESC LIMIT ?", (n,))[::-1]
 
+    def remember(self, key: str, value: str) -> None:
+        """Keep one value under a name of ours; it takes the place of the last one."""
+        self._do(
+            lambda connection: connection.execute(
+                "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                (f"own:{key}", value),
+            )
+        )
+
+    def recall(self, key: str) -> str | None:
+        """What was remembered under this name, or None."""
+
+        def read(connection: sqlite3.Connection) -> str | None:
+            row = connection.execute("SELECT value FROM meta WHERE key = ?", (f"own:{key}",)).fetchone()
+            return None if row is None else str(row[0])
+
+        return self._do(read)
+
     def record_launch(self, profile: str, seconds_to_ready: float) -> None:
         """Remember how long a load took."""
         statement = "INSERT INTO launches (profile, seconds_to_ready) VALUES (?, ?)"

@@ -279,14 +279,30 @@ def test_a_keeper_that_alone_is_left_is_named_so() -> None:
     assert "the keeper outlived SIGKILL" in supervisor.state.reason
 
 
-def test_a_switch_that_gets_stuck_goes_on_when_the_process_has_gone() -> None:
+def test_a_switch_that_gets_stuck_is_told_so_and_goes_on_when_the_process_has_gone() -> None:
     machine, supervisor = serving(conduct={"alpha": Conduct(immortal=True)})
     supervisor.switch(launch("beta"))
     supervisor.until(Phase.STUCK)
-    assert supervisor.state.outcome_of(2) is None
+    assert outcome(supervisor, 2).exit_code is ExitCode.FAILED
+    assert "outlived SIGKILL" in outcome(supervisor, 2).summary
     machine.let_go()
     supervisor.until(Phase.SERVING)
-    assert outcome(supervisor, 2).exit_code is ExitCode.DONE
+    assert (supervisor.state.order.profile, supervisor.state.order.committed) == ("beta", True)
+
+
+def test_what_comes_after_a_stop_waits_until_the_ordered_profile_has_been_read() -> None:
+    machine, supervisor = serving()
+    supervisor.switch(launch("beta"))
+    supervisor.until(Phase.CLEARING)
+    read = supervisor.state.order
+    supervisor.state = replace(supervisor.state, order=replace(read, launch=None, resolving=True))
+    supervisor.run(30.0)
+    assert supervisor.state.phase is Phase.CLEARING
+    supervisor.state = replace(
+        supervisor.state, order=replace(supervisor.state.order, launch=read.launch, resolving=False)
+    )
+    supervisor.until(Phase.SERVING)
+    assert machine.violations == []
 
 
 # -- afterwards -------------------------------------------------------------------------------------------------------

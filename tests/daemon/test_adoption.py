@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import threading
+import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -98,6 +100,55 @@ def test_a_torn_launch_record_is_not_believed(rig: Rig) -> None:
     with rig.client() as client:
         reasons = [event.reason for event in client.events().events]
     assert any("launch record" in reason for reason in reasons), reasons
+
+
+def test_a_latched_failure_stays_latched_under_the_next_supervisor_and_restart_forgives(rig: Rig) -> None:
+    rig.misbehaving("broken", fail_with="tool_parser")
+    rig.start()
+    assert rig.arcops("switch", "broken").code == 7
+    rig.kill_daemon()
+    rig.start()
+    status = rig.wait_for("failed")
+    assert rig.starts() == 1
+    assert status.failure is not None
+    assert "tool call parser" in status.failure.summary
+    assert rig.arcops("restart").code == 7
+    assert rig.starts() == 2
+
+
+def test_the_next_supervisor_answers_at_once_however_long_a_setup_script_takes(rig: Rig) -> None:
+    setup = rig.root / "setup.sh"
+    setup.write_text("export SET_UP=yes\n")
+    rig.profile("target-only", runtime={"env": {}, "setup": str(setup)})
+    rig.start()
+    assert rig.arcops("switch", "target-only").code == 0
+    rig.end_daemon()
+    setup.write_text("sleep 4\nexport SET_UP=yes\n")
+    began = time.monotonic()
+    rig.start()
+    assert time.monotonic() - began < 3.5
+    assert "reading profile" in rig.status().reason
+    rig.wait_for("serving")
+
+
+def test_a_backend_that_is_started_anew_after_an_adoption_gets_its_setup_script_too(rig: Rig) -> None:
+    setup = rig.root / "setup.sh"
+    setup.write_text("export SET_UP=yes\n")
+    rig.profile("target-only", runtime={"env": {}, "setup": str(setup)})
+    rig.start()
+    assert rig.arcops("switch", "target-only").code == 0
+    first = rig.status().backend
+    rig.kill_daemon()
+    (rig.root / "config" / "profiles" / "target-only.yaml").write_text("broken: [")
+    rig.start()
+    rig.wait_for("serving")
+    assert first is not None
+    assert first.pid is not None
+    os.kill(first.pid, signal.SIGKILL)
+    eventually(lambda: (now := rig.status().backend) is not None and now.launch_id != first.launch_id, within=20)
+    status = rig.wait_for("serving")
+    assert status.backend is not None
+    assert b"SET_UP=yes" in Path(f"/proc/{status.backend.pid}/environ").read_bytes()
 
 
 def read_stream(rig: Rig, lines: list[str], tokens: int) -> None:

@@ -82,14 +82,14 @@ def _kill(state: State, world: World, backend: Backend, progress: Stopping) -> D
 
 
 def _get_stuck(state: State, world: World, reason: str) -> Decision:
-    """Something will not go. Who ordered a stop is told so; the order stands, and a new one tries once more."""
+    """Something will not go. Whoever waits is told so; the order stands, and a new one tries once more."""
     moved = move(state, world, Phase.STUCK, reason)
     state = replace(moved.state, stopping=state.stopping or Stopping(began=world.now))
     order = state.order
-    if order.committed or order.goal is not Goal.STOP:
+    if order.committed:
         return Decision(state, moved.actions)
-    state = replace(state, order=replace(order, committed=True, previous=None))
-    hint = "a process that hangs in the driver may need a reboot; `arcops stop` tries once more"
+    state = replace(state, order=replace(order, committed=True, previous=None, returns=False))
+    hint = "a process that hangs in the driver may need a reboot; a new order tries once more"
     done = settle(state, Outcome(order.id, ExitCode.FAILED, f"stuck: {reason}", hint), stands=True)
     return Decision(done.state, moved.actions + done.actions)
 
@@ -144,6 +144,8 @@ def _afterwards(state: State, world: World) -> Decision:
     order, failure = state.order, state.failure
     if order.goal is Goal.STOP:
         return stop_here(state, world)
+    if order.resolving:
+        return stay(state)
     if failure is None:
         return launch_when_clear(state, world)
     if not order.committed:

@@ -72,6 +72,8 @@ def launch_when_clear(state: State, world: World) -> Decision:
     An order is not refused on what was seen before it came either: its holder may have been ended a moment ago.
     """
     launch = state.order.launch
+    if launch is None and state.order.resolving:
+        return stay(state, reason=f"reading profile {state.order.profile}")
     if launch is None:
         return _unresolved(state, world)
     if state.asked_at is None:
@@ -127,7 +129,7 @@ def _find(state: State, world: World, backend: Backend) -> Decision:
         return take_down(state, world, f"found dead: {ending.summary}", ending)
     if why is None and (backend.main_alive or backend.keeper_alive):
         # What was ordered is what was launched; the profile may have been edited, or removed, since.
-        order = replace(state.order, launch=backend.launch, problem="")
+        order = replace(state.order, launch=backend.launch, problem="", resolving=False)
         ordered = replace(state, order=order, launched_for=order.id)
         return move(ordered, world, Phase.STARTING, f"adopting launch {backend.launch_id}, found running")
     if why is not None and backend.proven and backend.main_alive:
