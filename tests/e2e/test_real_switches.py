@@ -1,8 +1,11 @@
 """The main job on real vLLM: one profile after another, one at a time, and back when one fails."""
 
+import os
 import socket
+import sys
 import threading
 from collections.abc import Generator
+from contextlib import AbstractContextManager
 
 import httpx
 import pytest
@@ -11,6 +14,7 @@ from arcops import wire
 from tests.daemon.rig import Rig
 from tests.e2e.real import START_WITHIN, Census, real_rig
 from tests.helpers import eventually
+from tests.tmux import Terminal, terminal
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1500)]
 
@@ -74,9 +78,12 @@ def test_a_long_prefill_is_shown_while_vllms_own_counters_stand_still(arcops: Ri
     )
     assert arcops.arcops("switch", "demo-prefill", within=START_WITHIN).code == 0
     seen: list[wire.Status] = []
-    with arcops.client() as client:
+    with arcops.client() as client, screen(arcops) as there:
+        there.until(lambda text: "● serving demo-prefill" in text, "the screen does not show the backend")
         asking = threading.Thread(target=completion, args=(arcops, [token % 400 + 50 for token in range(30_000)]))
         asking.start()
+        shown = there.until(lambda text: "prefilling" in text and "tok/s" in text, "the screen does not show it", 60)
+        assert "running 1" in shown
         for status in client.follow_status():
             if status.rates.prefilling is not None and status.rates.prefilling.rate is not None:
                 seen.append(status)
@@ -90,6 +97,13 @@ def test_a_long_prefill_is_shown_while_vllms_own_counters_stand_still(arcops: Ri
     truth = eventually(lambda: arcops.status().rates.prefill_speed, why="vLLM does not say how long the prefill took")
     assert 0.4 < during.prefilling.rate / truth < 2.5, (during.prefilling, truth)
     assert (during.running, (during.kv_usage or 0) > 0) == (1, True)
+
+
+def screen(arcops: Rig) -> AbstractContextManager[Terminal]:
+    """`arcops tui` in a real terminal."""
+    wanted = ("ARCOPS_CONFIG_DIR", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "ARCOPS_INSTANCE")
+    environment = {name: value for name, value in arcops.env().items() if name in wanted}
+    return terminal(f"{sys.executable} -m arcops.cli.main tui", environment | {"PYTHONPATH": os.getcwd()}, (120, 36))
 
 
 def completion(arcops: Rig, prompt: str | list[int] = PROMPT) -> object:
