@@ -3,14 +3,21 @@
 # make check   format, lint, types, layers and the fast tests: seconds
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-# The first interpreter that really runs and is new enough: a version manager's shim may be there without its version.
-PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
-  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$p && break; done)
+.NOTPARALLEL:
+# vLLM's pinned wheels, which the demo and the tests run, are for Python 3.11 alone; arcops itself runs on 3.11 and later.
+# Asked, not only found: a version manager's shim may be there without its version.
+ifndef ARCOPS_PYTHON311
+ARCOPS_PYTHON311 := $(shell python3.11 -c 'import sys; print(sys.executable)' 2>/dev/null)
+endif
+export ARCOPS_PYTHON311
+PYTHON ?= $(shell for p in "$(ARCOPS_PYTHON311)" python3.12 python3.13 python3; do \
+  "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v "$$p" && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := libnuma1 libtcmalloc-minimal4 tmux
+# For vLLM on the CPU: libnuma1, libtcmalloc-minimal4. For the tests: the others.
+PACKAGES := libnuma1 libtcmalloc-minimal4 tmux curl git
 
-.PHONY: help setup packages runtime demo check format lint types layers fast test bench docs clean
+.PHONY: help setup interpreter packages runtime demo check format lint types layers fast test bench docs clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -18,22 +25,36 @@ help: ## Show the targets.
 setup: $(VENV)/.ready ## .venv with arcops and what development needs.
 
 $(VENV)/.ready: pyproject.toml constraints.txt
-	@echo "== arcops' own environment ($(VENV))"
-	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer was found; name one with PYTHON=..." >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@echo "== arcops' own environment ($(VENV)): a line for each package that is fetched, half a minute or so" >&2
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer was found; name one with PYTHON=PATH" >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(VENV)
+	@set -o pipefail; PYTHONUNBUFFERED=1 $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
+	  --constraint constraints.txt --editable '.[dev]' \
+	  | sed -un 's/^Collecting \([A-Za-z0-9._-]*\).*/   \1/p; s/^Installing collected packages.*/   installing them/p' >&2
 	@touch $@
 
+interpreter: ## Is there a Python 3.11 for vLLM's wheels?
+	@test "$$("$(ARCOPS_PYTHON311)" -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null)" = "3 11" || { \
+	  echo "the demo and the tests run vLLM's wheels, which need exactly Python 3.11, and there is none on PATH:" >&2; \
+	  echo "  apt-get install python3.11 python3.11-venv    where the distribution has it (Debian 12)" >&2; \
+	  echo "  uv python install 3.11, or pyenv install 3.11    elsewhere" >&2; \
+	  echo "  make ... ARCOPS_PYTHON311=/path/to/python3.11    if it is in a place of its own" >&2; exit 1; }
+	@"$(ARCOPS_PYTHON311)" -c 'import ensurepip' 2>/dev/null || { \
+	  echo "$(ARCOPS_PYTHON311) cannot make environments: apt-get install python3.11-venv" >&2; exit 1; }
+
 packages: ## Debian packages that the runtime and the tests use (asks for root only if one is missing).
-	@missing=; for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
-	if [ -n "$$missing" ]; then echo "== Debian packages:$$missing"; \
+	@there="$$(dpkg-query -W -f '$${db:Status-Abbrev} $${Package}, $${Provides}\n' 2>/dev/null | grep '^ii')"; missing=; \
+	for p in $(PACKAGES); do grep -qE " $$p( |,|$$)" <<<"$$there" || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ] && ! command -v apt-get >/dev/null; then \
+	  echo "== there is no apt-get here: see to it yourself that these are installed (Debian's names):$$missing" >&2; \
+	elif [ -n "$$missing" ]; then echo "== Debian packages:$$missing" >&2; \
 	  if [ $$(id -u) = 0 ]; then run=; else run=sudo; fi; \
 	  $$run apt-get update -qq && $$run apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
 
-runtime: ## vLLM for the CPU (2.3 GB) and the tiny models, once per machine.
-	@$(PYTHON) tools/vllm_cpu/build.py
+runtime: interpreter ## vLLM for the CPU (2.3 GB) and the tiny models, once per machine.
+	@"$(ARCOPS_PYTHON311)" tools/vllm_cpu/build.py
 
-demo: setup packages ## Real vLLM on the CPU: switch to demo-dflash2, ask, and open the screen.
+demo: interpreter setup packages ## Real vLLM on the CPU: switch to demo-dflash2, ask, and open the screen.
 	@$(BIN)/python -m tools.demo
 
 check: setup lint types layers fast ## Seconds: run it before every commit.
@@ -48,16 +69,16 @@ types: setup
 	@$(BIN)/pyright
 
 layers: setup
-	@$(BIN)/lint-imports --no-cache | tail -n 12
+	@set -o pipefail; $(BIN)/lint-imports --no-cache | tail -n 12
 
 fast: setup
 	@$(BIN)/pytest -q -m "not real and not processes and not newcomer"
 
-test: setup packages lint types layers ## All of it: about ten minutes.
-	@$(PYTHON) tools/vllm_cpu/build.py >/dev/null
+test: interpreter setup packages lint types layers ## All of it: about ten minutes.
+	@"$(ARCOPS_PYTHON311)" tools/vllm_cpu/build.py >/dev/null
 	@$(BIN)/pytest
 
-bench: setup packages ## Costs beside their budgets: prints a table.
+bench: interpreter setup packages ## Costs beside their budgets: prints a table.
 	@$(BIN)/python -m tools.bench
 
 docs: setup ## Write what documents take from the code.

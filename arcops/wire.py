@@ -50,7 +50,8 @@ class BackendInfo(msgspec.Struct, frozen=True, kw_only=True):
     served_name: str
     url: str
     pid: int | None
-    processes: int
+    processes: int | None
+    """Living processes, the keeper excepted; null before the first look."""
     spawned_at: float
     ready_at: float | None
     enclosure: str
@@ -120,6 +121,8 @@ class Status(Message, frozen=True, kw_only=True):
     """Whether the user's services survive a logout and start at boot; null where that cannot be read."""
     trouble: tuple[str, ...] = ()
     """What the daemon cannot do right now (a disk that is full, a log that cannot be read), in words."""
+    notes: tuple[str, ...] = ()
+    """What it cannot see from where it is, for as long as it runs there: to be known, no reason to act."""
 
 
 class SwitchRequest(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -166,9 +169,7 @@ class ErrorInfo(Message, frozen=True, kw_only=True):
 
     def raised(self) -> ArcopsError:
         """The error as the client raises it."""
-        known = self.exit_code in ExitCode.__members__.values()
-        code = ExitCode(self.exit_code) if known else ExitCode.FAILED
-        return ArcopsError(self.message, hint=self.hint, exit_code=code)
+        return ArcopsError(self.message, hint=self.hint, exit_code=ExitCode.of(self.exit_code))
 
 
 class Event(Message, frozen=True, kw_only=True):

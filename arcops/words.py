@@ -4,10 +4,13 @@ import re
 import textwrap
 from math import ceil
 
+from arcops import wire
 from arcops.core.rates import Quantile
 
 WIDE = 1.25
 """A bucket whose upper bound is more than this many times the lower one is shown by its bounds, not by an estimate."""
+NUMBERS_OLD_AFTER = 3.0
+"""Seconds after which the server's numbers are said to be old: the daemon scrapes once a second."""
 MAX_LINE = 2000
 """Characters of one log line that are kept: nothing wider is ever shown."""
 
@@ -20,6 +23,16 @@ _VLLM_LINE = re.compile(
     r"(?:\((?P<who>[\w.-]{1,40}) pid=\d{1,10}\) )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
     r"\d\d-\d\d (?P<time>\d\d:\d\d:\d\d) \[[^\]]{1,100}\] "
 )
+
+
+def sentence(status: wire.Status, now: float | None = None) -> str:
+    """`serving dflash2 for 2 h 13 min: serving qwen-int4`. `now` (daemon's clock) where the status is not new."""
+    profile = status.backend.profile if status.backend is not None else None
+    if profile is None and status.order.goal == "run" and status.phase != "stopped":
+        profile = status.order.profile
+    what = clean(f"{status.phase} {profile}" if profile else status.phase)
+    age = (status.at if now is None else now) - status.since
+    return f"{what} for {duration(age)}: {clean(status.reason)}"
 
 
 def duration(seconds: float) -> str:

@@ -23,7 +23,8 @@ class MadeUpSite:
         self.profiles = self.config / "profiles"
         self.models = root / "models"
         self.vllm = root / "bin" / "vllm"
-        self.devices = root / "devices"
+        self.sysfs = root / "sys"
+        self.devices = self.sysfs / "bus/pci/devices"
         self.setup = root / "setvars.sh"
         self.env: dict[str, str] = {
             "ARCOPS_CONFIG_DIR": str(self.config),
@@ -36,7 +37,7 @@ class MadeUpSite:
         for name in MODELS:
             self.add_model(name)
         for card in CARDS:
-            (self.devices / card).mkdir(parents=True)
+            self.add_card(card)
         self.vllm.write_text("#!/bin/sh\nexit 0\n")
         self.vllm.chmod(0o755)
         self.setup.write_text("export ONEAPI_ROOT=/opt/intel/oneapi\n")
@@ -53,6 +54,20 @@ class MadeUpSite:
         file = self.profiles / f"{name}.yaml"
         file.write_text(text)
         return file
+
+    def add_card(
+        self, address: str, driver: str | None = "xe", *, vendor: str = "0x8086", device: str = "0xe223"
+    ) -> Path:
+        """A display controller in the made-up sysfs; an Arc Pro B70 unless it says otherwise."""
+        folder = self.devices / address
+        folder.mkdir(parents=True)
+        for name, text in (("class", "0x030000"), ("vendor", vendor), ("device", device)):
+            (folder / name).write_text(f"{text}\n")
+        if driver is not None:
+            place = self.sysfs / "bus/pci/drivers" / driver
+            place.mkdir(parents=True, exist_ok=True)
+            (folder / "driver").symlink_to(place)
+        return folder
 
     def add_model(self, name: str) -> Path:
         directory = self.models / name

@@ -33,6 +33,26 @@ def test_the_readme_names_every_command_and_exit_code() -> None:
         assert re.search(rf"\b{code.value} [a-z]", text), code
 
 
+def test_every_place_says_the_same_of_how_long_all_tests_take() -> None:
+    places = [*DOCUMENTS, ROOT / "Makefile"]
+    lines = [line for place in places for line in place.read_text().splitlines()]
+    told = [line for line in lines if re.search(r"(make test|^test:).*minutes", line)]
+    assert len(told) >= 3
+    assert {line for line in told if "about ten minutes" not in line} == set()
+
+
+def test_the_modules_of_the_machine_are_all_in_the_contract_that_keeps_them_apart() -> None:
+    contract = (ROOT / "pyproject.toml").read_text().partition('type = "independence"')[2].partition("]")[0]
+    named = set(re.findall(r'"arcops\.machine\.(\w+)"', contract))
+    there = {path.stem for path in (ROOT / "arcops" / "machine").iterdir() if (path.name[0] not in "._")}
+    assert there - named - {"__init__", "__pycache__"} == {"proc", "sockets"}, "these two are what the others share"
+
+
+def test_the_readme_does_not_promise_an_exit_code_that_nothing_gives() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert re.search(r"Reserved, and not given yet: 9 .*, 124 ", text)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_between_documents_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):

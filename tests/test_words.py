@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcops import words
+from arcops import wire, words
+from arcops.core.phase import Phase
 from arcops.core.rates import Quantile
 from arcops.tui import plot
 from tests.tui import scenes
@@ -146,3 +147,12 @@ def test_buckets_stay_where_they_are_while_time_goes_on():
     assert later[:-1] == now[1:]
     assert later[-1] is None
     assert None in now
+
+
+def test_the_sentence_names_what_runs_or_is_ordered():
+    order = wire.OrderInfo(id=8, goal="run", profile="mtp", committed=False)
+    assert words.sentence(scenes.status()) == "serving dflash2 for 2 h 13 min: serving demo"
+    waiting = scenes.status(Phase.BLOCKED, backend=None, order=order, reason="a\x1b[2J\nb")
+    assert words.sentence(waiting) == "blocked mtp for 2 h 13 min: a b"
+    assert words.sentence(scenes.status(Phase.STOPPED, backend=None, order=order)).startswith("stopped for ")
+    assert words.sentence(scenes.status(), now=scenes.NOW + 60).startswith("serving dflash2 for 2 h 14 min: ")

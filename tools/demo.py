@@ -6,145 +6,74 @@ completion and `arcops status` instead. Afterwards everything that it started is
 left but the runtime in the cache.
 """
 
-import os
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Mapping
-from pathlib import Path
 
 import httpx
-import yaml
 
 from arcops.client import Client
+from arcops.core.errors import ArcopsError
+from tools.own import SWITCH_WITHIN, Arcops, leave_on_sigterm, runtime, say, supervised
 
-ROOT = Path(__file__).resolve().parent.parent
-BUILDER = ROOT / "tools" / "vllm_cpu" / "build.py"
-PROFILES = ("demo-target-only", "demo-dflash2", "demo-mtp")
 PROMPT = "The supervisor starts"
-DAEMON_WITHIN = 20.0
-"""Seconds for the daemon to answer."""
+COMPLETION_WITHIN = 120.0
+"""Seconds: the first sampled request of the CPU build can take twenty."""
+NUMBERS_WITHIN = 30.0
+"""Seconds for the daemon's scrape, once a second, to see the completion."""
 
 
-def main() -> int:
-    """Run the demo; the exit code of the first step that failed."""
-    vllm, models = runtime()
-    with tempfile.TemporaryDirectory(prefix="arcops-demo-") as folder:
-        port = free_port()
-        env = configure(Path(folder), vllm, models, port)
-        say("starting arcopsd (instance `demo`)")
-        with (Path(folder) / "arcopsd.log").open("wb") as log:
-            daemon = subprocess.Popen([sys.executable, "-m", "arcops.daemon.main"], env=env, stdout=log, stderr=log)
-        try:
-            return show(env, port)
-        finally:
-            say("stopping the daemon; it takes its backend down")
-            daemon.send_signal(signal.SIGTERM)
-            daemon.wait()
+def main() -> None:
+    """Run the demo. Ends with the exit code of the first step that failed."""
+    leave_on_sigterm()
+    found = runtime()
+    say("starting arcopsd (instance `demo`)")
+    with supervised("demo", found) as arcops:
+        show(arcops)
+        say("stopping the daemon; it takes its backend down")
 
 
-def show(env: Mapping[str, str], port: int) -> int:
-    """The part that is worth looking at."""
-    wait_for_daemon(env)
+def show(arcops: Arcops) -> None:
+    """The part that is worth looking at. SystemExit if a step fails."""
     say("arcops switch demo-dflash2   (a real vLLM starts: half a minute)")
-    switched = arcops(env, "switch", "demo-dflash2")
-    if switched:
-        return switched
-    say(f"one completion of http://127.0.0.1:{port}")
-    sys.stdout.write(f"{PROMPT}{complete(port)}\n")
+    arcops.must("switch", "demo-dflash2", within=SWITCH_WITHIN)
+    say(f"one completion of http://127.0.0.1:{arcops.port}")
+    sys.stdout.write(f"{PROMPT}{complete(arcops.port)}\n")
     sys.stdout.flush()
     if sys.stdin.isatty() and sys.stdout.isatty():
         say("arcops tui   (q leaves; s switches, to demo-target-only or demo-mtp for example)")
-        return arcops(env, "tui")
+        arcops.must("tui")
+        return
     say("arcops status")
-    wait_for_numbers(env)
-    return arcops(env, "status")
+    wait_for_numbers(arcops)
+    arcops.must("status", within=COMPLETION_WITHIN)
 
 
-def runtime() -> tuple[Path, Path]:
-    """The vLLM executable and the folder of the tiny models, built if they are missing."""
-    say("vLLM for the CPU and the tiny models (built once, 2.3 GB in the cache)")
-    built = subprocess.run([sys.executable, str(BUILDER)], stdout=subprocess.PIPE, text=True, check=False)
-    if built.returncode:
-        raise SystemExit(built.returncode)
-    lines = dict(line.split("=", 1) for line in built.stdout.splitlines())
-    return Path(lines["vllm"]), Path(lines["models"])
-
-
-def configure(folder: Path, vllm: Path, models: Path, port: int) -> dict[str, str]:
-    """A configuration of its own, and the environment in which every command uses it."""
-    profiles = folder / "config" / "profiles"
-    profiles.mkdir(parents=True)
-    (folder / "models").mkdir()
-    (folder / "models" / "tiny").symlink_to(models)
-    (folder / "run").mkdir(mode=0o700)
-    site = {"runtime": {"vllm": str(vllm)}, "models_dir": str(folder / "models")}
-    (folder / "config" / "site.yaml").write_text(yaml.safe_dump(site))
-    for name in PROFILES:
-        own = {"extends": name, "server": {"port": port}}
-        (profiles / f"{name}.yaml").write_text(yaml.safe_dump(own))
-    own_places = {
-        "ARCOPS_CONFIG_DIR": str(folder / "config"),
-        "ARCOPS_INSTANCE": "demo",
-        "XDG_RUNTIME_DIR": str(folder / "run"),
-        "XDG_STATE_HOME": str(folder / "state"),
-    }
-    return {**os.environ, **own_places}
-
-
-def wait_for_daemon(env: Mapping[str, str]) -> None:
-    """Poll until the control socket answers."""
-    deadline = time.monotonic() + DAEMON_WITHIN
-    path = Path(env["XDG_RUNTIME_DIR"]) / "arcops" / "demo.sock"
-    while not connects(path):
-        if time.monotonic() > deadline:
-            raise SystemExit(f"the daemon does not answer on {path}")
-        time.sleep(0.05)
-
-
-def wait_for_numbers(env: Mapping[str, str]) -> None:
-    """Until the daemon's scrape, once a second, has seen the completion."""
-    with Client(Path(env["XDG_RUNTIME_DIR"]) / "arcops" / "demo.sock") as client:
-        for status in client.follow_status():
-            if status.rates.ttft is not None:
-                return
-
-
-def connects(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return False
-        return True
-
-
-def arcops(env: Mapping[str, str], *arguments: str) -> int:
-    """Run the command `arcops` as a person would."""
-    return subprocess.run([sys.executable, "-m", "arcops.cli.main", *arguments], env=env, check=False).returncode
+def wait_for_numbers(arcops: Arcops) -> None:
+    """Until the daemon has seen the completion in vLLM's metrics. SystemExit if it does not."""
+    deadline = time.monotonic() + NUMBERS_WITHIN
+    try:
+        with Client(arcops.socket) as client:
+            for status in client.follow_status():
+                if status.rates.ttft is not None:
+                    return
+                if time.monotonic() > deadline:
+                    raise SystemExit(f"the daemon has not seen the completion after {NUMBERS_WITHIN:.0f} s")
+    except ArcopsError as error:
+        raise SystemExit(str(error)) from error
+    raise SystemExit("the daemon ended while its numbers were waited for")
 
 
 def complete(port: int) -> str:
-    """One greedy completion from vLLM itself."""
+    """One greedy completion from vLLM itself. SystemExit if there is none."""
     body = {"model": "demo", "prompt": PROMPT, "max_tokens": 60, "temperature": 0}
-    answer = httpx.post(f"http://127.0.0.1:{port}/v1/completions", json=body, timeout=120, trust_env=False)
-    answer.raise_for_status()
+    url = f"http://127.0.0.1:{port}/v1/completions"
+    try:
+        answer = httpx.post(url, json=body, timeout=COMPLETION_WITHIN, trust_env=False)
+        answer.raise_for_status()
+    except httpx.HTTPError as error:
+        raise SystemExit(f"no completion from {url}: {error or type(error).__name__}") from error
     return str(answer.json()["choices"][0]["text"])
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def say(text: str) -> None:
-    sys.stderr.write(f"== {text}\n")
-    sys.stderr.flush()
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -2,6 +2,7 @@
 
 import typer
 
+from arcops.cli.main import instance_of
 from arcops.client import Client
 from arcops.config.paths import Paths
 from arcops.core.errors import NoDaemonError
@@ -16,5 +17,4 @@ class DaemonEndedError(NoDaemonError):
 
 def client_of(ctx: typer.Context) -> Client:
     """A client of the instance that the command line names."""
-    root: object = ctx.find_root().obj
-    return Client(Paths.of(str(root)).socket)
+    return Client(Paths.of(instance_of(ctx)).socket)

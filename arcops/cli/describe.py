@@ -3,13 +3,10 @@
 from arcops import wire, words
 from arcops.core.rates import Prefilling, Quantiles, Rates, Speculation
 
-OLD = 3.0
-"""Seconds after which numbers that are scraped every second are called old."""
-
 
 def status_lines(status: wire.Status) -> list[str]:
     """The status for people: one sentence, then what there is to know, a line each."""
-    lines = [sentence(status)]
+    lines = [words.sentence(status)]
     lines += _rows(_order(status))
     if status.failure is not None:
         lines += _rows(_failure(status.failure))
@@ -21,13 +18,6 @@ def status_lines(status: wire.Status) -> list[str]:
         lines += _rows(_numbers(status))
     lines += _rows(_machine(status))
     return lines
-
-
-def sentence(status: wire.Status) -> str:
-    """`serving dflash2 for 2 h 13 min: serving qwen-int4`."""
-    profile = status.backend.profile if status.backend is not None else status.order.profile
-    what = f"{status.phase} {profile}" if profile is not None and status.phase != "stopped" else status.phase
-    return f"{what} for {words.duration(status.at - status.since)}: {words.clean(status.reason)}"
 
 
 def loading(start: wire.StartInfo) -> str:
@@ -63,9 +53,12 @@ def _failure(failure: wire.FailureInfo) -> list[tuple[str, str]]:
 def _backend(status: wire.Status, backend: wire.BackendInfo) -> list[tuple[str, str]]:
     pid = "not known yet" if backend.pid is None else str(backend.pid)
     adopted = ", adopted" if backend.adopted else ""
+    processes = f"{words.count(backend.processes)} processes" + (
+        " (nobody has looked yet)" if backend.processes is None else ""
+    )
     return [
         ("backend", f"{backend.url} serves {backend.served_name}" if status.phase == "serving" else backend.url),
-        ("process", f"pid {pid}, {backend.processes} processes, launch {backend.launch_id}{adopted}"),
+        ("process", f"pid {pid}, {processes}, launch {backend.launch_id}{adopted}"),
     ]
 
 
@@ -84,7 +77,7 @@ def _numbers(status: wire.Status) -> list[tuple[str, str]]:
 
 def _requests(rates: Rates, age: float) -> str:
     """Running and waiting together with the KV cache: an available API can still have a queue."""
-    old = f" ({words.duration(age)} old)" if age > OLD else ""
+    old = f" ({words.duration(age)} old)" if age > words.NUMBERS_OLD_AFTER else ""
     queue = f"{words.count(rates.running)} running, {words.count(rates.waiting)} waiting"
     return f"{queue}; KV cache {words.percent(rates.kv_usage)} used{old}"
 
@@ -120,4 +113,5 @@ def _machine(status: wire.Status) -> list[tuple[str, str]]:
     if status.lingering is False:
         rows.append(("boot", "lingering is off: nothing of this survives a logout or comes back after a reboot"))
     rows += [("trouble", words.clean(trouble)) for trouble in status.trouble]
+    rows += [("note", words.clean(note)) for note in status.notes]
     return rows

@@ -10,7 +10,6 @@ from arcops.cli import output
 from arcops.cli.connect import DaemonEndedError, client_of
 
 
-@output.guard
 def events(
     ctx: typer.Context,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="How many of the last ones.")] = 50,

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from arcops import wire, words
 from arcops.cli import output
-from arcops.cli.describe import loading, sentence
+from arcops.cli.describe import loading
 from arcops.client import Client
 from arcops.core.errors import ArcopsError, ExitCode, NoDaemonError
 
@@ -37,7 +37,7 @@ class Progress:
         if status.start is not None and status.phase == "starting":
             text = f"starting: {loading(status.start) if self._rewrites else status.start.stage}"
         else:
-            text = sentence(status) if self._rewrites else f"{status.phase}: {words.clean(status.reason)}"
+            text = words.sentence(status) if self._rewrites else f"{status.phase}: {words.clean(status.reason)}"
         if text == self._last:
             return
         self._last = text
@@ -50,6 +50,16 @@ class Progress:
         """Clear the line, for what is said after it."""
         if self._rewrites:
             output.rewrite("")
+
+
+def see_through(client: Client, accepted: wire.Accepted, *, wait: bool) -> None:
+    """Go with an order that was taken to its end, or only say that it was taken."""
+    if accepted.order_id is None:
+        output.note(accepted.done or "nothing to do")
+    elif wait:
+        wait_for(client, accepted.order_id)
+    else:
+        output.note(f"order {accepted.order_id} was taken; `arcops status --watch` shows it")
 
 
 def wait_for(client: Client, order_id: int) -> NoReturn:
@@ -71,14 +81,8 @@ def wait_for(client: Client, order_id: int) -> NoReturn:
         output.note(f"log: {words.clean(outcome.evidence)}")
     if returned:
         output.note(returned)
-    output.fail(
-        ArcopsError(words.clean(outcome.summary), hint=words.clean(outcome.hint), exit_code=_known(outcome.exit_code))
-    )
-
-
-def _known(code: int) -> ExitCode:
-    """The exit code; of a newer daemon's that this client does not know, the plain failure."""
-    return ExitCode(code) if code in ExitCode.__members__.values() else ExitCode.FAILED
+    code = ExitCode.of(outcome.exit_code)
+    output.fail(ArcopsError(words.clean(outcome.summary), hint=words.clean(outcome.hint), exit_code=code))
 
 
 def _outcome(client: Client, order_id: int, progress: Progress) -> wire.OutcomeInfo:
@@ -109,9 +113,9 @@ def outcome_in(status: wire.Status, order_id: int, *, restarted: bool) -> wire.O
     if status.order.id == order_id:
         wanted = "serving" if status.order.goal == "run" else "stopped"
         over = status.order.committed and (status.phase == wanted or status.phase in _ENDS)
-        return _without_outcome(order_id, status.phase == wanted, sentence(status)) if over else None
+        return _without_outcome(order_id, status.phase == wanted, words.sentence(status)) if over else None
     if restarted:
-        why = f"order {order_id} is not in force any more, and what became of it is not known; {sentence(status)}"
+        why = f"order {order_id} is not in force any more, and what became of it is not known; {words.sentence(status)}"
         return _without_outcome(order_id, False, why, hint="`arcops events` has the history")
     return None
 
@@ -137,5 +141,5 @@ def _wait_for_return(client: Client, outcome: wire.OutcomeInfo, progress: Progre
         for status in client.follow_status():
             progress.show(status)
             if status.phase in _LASTING:
-                return f"back to {outcome.returned_to}: {sentence(status)}"
+                return f"back to {outcome.returned_to}: {words.sentence(status)}"
     return None

@@ -13,9 +13,17 @@ from arcops.cli.main import instance_of
 from arcops.core.errors import ArcopsError, ExitCode
 
 if TYPE_CHECKING:
-    from arcops.config.discover import FoundCard, FoundRuntime
+    from arcops.config.discover import FoundRuntime
+    from arcops.config.problem import Problem
+    from arcops.machine.gpu import CardIdentity
 
 FIRST_PROFILE = "first"
+_NOTHING_RUNS = (
+    "next      no profile was written, for none can run here yet; put what is lacking into site.yaml,",
+    "          or name a model of yours in a profile of your own (`arcops profile schema` has the keys)",
+)
+"""A profile that cannot run would only make every check fail."""
+_NO_ONEAPI = "no setvars.sh in /opt/intel/oneapi; if your vLLM needs one, set runtimes.xpu.setup in site.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +35,27 @@ class Findings:
     models: tuple[str, ...]
     """As a profile would name them."""
     cached: tuple[str, ...]
-    cards: "tuple[FoundCard, ...]"
+    tiny: tuple[str, ...]
+    """The models of the demo profiles, which need no models_dir."""
+    setup: str | None
+    """oneAPI's script; None if it is not in its usual place."""
+    cards: "tuple[CardIdentity, ...]"
     """Every display controller."""
     chosen: tuple[str, ...]
-    """Addresses of the cards that profiles may have."""
+    """Addresses of the cards that profiles may have, in the order in which they are to be taken."""
 
-    def runtime(self, *kinds: str | None) -> "FoundRuntime | None":
-        """The first vllm whose torch is built for one of `kinds`."""
-        return next((runtime for runtime in self.runtimes if runtime.kind in kinds), None)
+    def runtime(self, kind: str | None) -> "FoundRuntime | None":
+        """The first vllm whose torch is built for `kind`; None asks for one whose build could not be read."""
+        return next((runtime for runtime in self.runtimes if runtime.kind == kind), None)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of device that profiles may have, that of the first card first."""
+        from arcops.config.cards import kind_of
+
+        kinds = {card.address: kind_of(card) for card in self.cards}
+        of_cards = [kind for kind in map(kinds.get, self.chosen) if kind is not None]
+        return list(dict.fromkeys([*of_cards, "cpu"]))
 
 
 def init(
@@ -50,7 +71,8 @@ def init(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
 ) -> None:
-    """Write a first configuration: site.yaml and one profile, from the vLLM, models and cards that are found."""
+    """Write a first configuration from the vLLM, models and cards that are found: site.yaml, and a first profile if
+    one of the shipped ones can run here."""
     from arcops.config.library import Config
     from arcops.config.paths import config_dir
 
@@ -60,16 +82,35 @@ def init(
         _refuse_to_overwrite(site, profile)
     findings = _findings(vllm or [], models, card or [])
     _write(site, _site_yaml(findings))
-    _write(profile, _profile_yaml(findings))
-    for line in (*_found(findings), f"wrote     {site}", f"wrote     {profile}"):
+    for line in (*_found(findings), f"wrote     {site}"):
         output.data(output.printable(line))
-    missing = Config.load(instance=instance_of(ctx)).check(FIRST_PROFILE)
-    if missing:
-        output.data("missing for the first profile:")
-        for problem in missing:
-            output.data(output.printable(f"  {problem}"))
-    else:
-        output.data(f"next      arcops profile show {FIRST_PROFILE}")
+    config = Config.load(instance=instance_of(ctx))
+    lacks = {base: config.check(base) for base in _bases(findings)}
+    base = next((base for base, problems in lacks.items() if not problems), None)
+    if base is not None:
+        _write(profile, _profile_yaml(findings, base))
+    for line in (*_lacking(lacks), *(_NOTHING_RUNS if base is None else (f"wrote     {profile}", *_next(base)))):
+        output.data(output.printable(line))
+
+
+def _bases(findings: Findings) -> list[str]:
+    """What a first profile could build on: the reference deployment where there is a card for it, else the demo."""
+    return [*(["target-only"] if "xpu" in findings.kinds else []), "demo-dflash2"]
+
+
+def _lacking(lacks: "dict[str, list[Problem]]") -> list[str]:
+    """What the shipped profiles would need that is not here."""
+    lines: list[str] = []
+    for base, problems in lacks.items():
+        lines += [f"lacking   {base}: {problem.key}: {problem.message}" for problem in problems]
+    return lines
+
+
+def _next(base: str) -> list[str]:
+    return [
+        f"next      arcops profile show {FIRST_PROFILE}   (builds on {base})",
+        f"          arcopsd, and beside it: arcops switch {FIRST_PROFILE}",
+    ]
 
 
 def _refuse_to_overwrite(*files: Path) -> None:
@@ -82,28 +123,33 @@ def _refuse_to_overwrite(*files: Path) -> None:
 
 
 def _findings(vllm: list[str], models: str | None, cards: list[str]) -> Findings:
+    from arcops.config import locate
+    from arcops.config.cards import is_integrated, kind_of
     from arcops.config.discover import (
         FoundRuntime,
         cached_models,
-        find_cards,
         find_models_dir,
         find_runtimes,
+        find_setup,
         models_in,
+        tiny_models,
         torch_kind,
     )
-    from arcops.config.locate import PCI_DEVICES
+    from arcops.machine.gpu import find_cards
 
     runtimes = [FoundRuntime(path, torch_kind(path)) for path in map(_executable, vllm)] or find_runtimes(os.environ)
     models_dir = _directory(models) if models else find_models_dir(os.environ)
-    found = find_cards(PCI_DEVICES)
-    usable = tuple(card.address for card in found if card.kind is not None and not card.integrated)
+    found = find_cards(str(locate.SYSFS))
+    usable = tuple(card.address for card in found if kind_of(card) is not None and not is_integrated(card))
     return Findings(
         runtimes=tuple(runtimes),
         models_dir=models_dir,
         models=tuple(models_in(Path(models_dir))) if models_dir else (),
         cached=tuple(cached_models(os.environ)),
-        cards=tuple(found),
-        chosen=tuple(sorted(_card(card) for card in cards)) or usable,
+        tiny=tuple(tiny_models(os.environ)),
+        setup=find_setup(),
+        cards=found,
+        chosen=tuple(dict.fromkeys(_card(card, found) for card in cards)) or usable,
     )
 
 
@@ -121,14 +167,13 @@ def _directory(text: str) -> str:
     return path
 
 
-def _card(text: str) -> str:
-    from arcops.config.locate import PCI_DEVICES
-
+def _card(text: str, found: "tuple[CardIdentity, ...]") -> str:
     address = text.lower()
-    if "/" in address or not (PCI_DEVICES / address).is_dir():
+    if address not in {card.address for card in found}:
+        there = ", ".join(card.address for card in found) or "none"
         raise ArcopsError(
             f"--card {text}: there is no such card in this machine",
-            hint="`ls /sys/bus/pci/devices` shows all addresses; one looks like 0000:03:00.0",
+            hint=f"its display controllers: {there}",
             exit_code=ExitCode.INVALID,
         )
     return address
@@ -139,26 +184,31 @@ def _found(findings: Findings) -> list[str]:
     lines += [] if lines else ["vllm      none found; say where it is: --vllm PATH"]
     lines.append(f"models    {findings.models_dir or 'no directory found; say where they are: --models DIR'}")
     lines += [f"          {model}" for model in findings.models]
+    lines += [f"tiny      {model}" for model in findings.tiny]
     lines += [f"cached    {model}" for model in findings.cached]
+    if "xpu" in findings.kinds:
+        lines.append(f"oneAPI    {findings.setup or _NO_ONEAPI}")
     for card in findings.cards:
         use = "" if card.address in findings.chosen else ", not used: " + _why_not(card)
         lines.append(f"card      {card.address} ({card.driver or 'no driver'}{use})")
     return lines if findings.cards else [*lines, "card      none found; the demo profiles run on the CPU"]
 
 
-def _why_not(card: "FoundCard") -> str:
-    if card.kind is None:
+def _why_not(card: "CardIdentity") -> str:
+    from arcops.config.cards import is_integrated, kind_of
+
+    if kind_of(card) is None:
         return "vLLM has no use for its driver"
-    return "part of the processor" if card.integrated else "not chosen"
+    return "part of the processor" if is_integrated(card) else "not chosen"
 
 
 def _site_yaml(findings: Findings) -> str:
     lines = ["# What this machine has. Profiles that name no vLLM, models or cards of their own take these."]
-    card_runtime, cpu_runtime = findings.runtime("xpu", "cuda", None), findings.runtime("cpu")
-    if card_runtime is not None:
-        lines += ["runtime:", f"  vllm: {_quoted(card_runtime.path)}"]
-    if cpu_runtime is not None:
-        lines += ["runtimes:", "  cpu:", f"    vllm: {_quoted(cpu_runtime.path)}"]
+    any_kind = findings.runtime(None)
+    if any_kind is not None:
+        lines += ["runtime:", f"  vllm: {_quoted(any_kind.path)}"]
+    by_kind = [line for kind in findings.kinds for line in _kind_yaml(findings, kind)]
+    lines += ["runtimes:", *by_kind] if by_kind else []
     if not findings.runtimes:
         lines += ["# runtime:", "#   vllm: /opt/vllm/bin/vllm"]
     if findings.models_dir is not None:
@@ -169,15 +219,22 @@ def _site_yaml(findings: Findings) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _kind_yaml(findings: Findings, kind: str) -> list[str]:
+    """The vLLM that is built for a kind of device, and oneAPI for Intel's cards."""
+    runtime = findings.runtime(kind)
+    lines = [] if runtime is None else [f"    vllm: {_quoted(runtime.path)}"]
+    if kind == "xpu" and findings.setup is not None:
+        lines.append(f"    setup: {_quoted(findings.setup)}")
+    return [f"  {kind}:", *lines] if lines else []
+
+
 def _quoted(text: str) -> str:
     """A JSON string is one of YAML's double-quoted ones, so any path can be written."""
     return json.dumps(text, ensure_ascii=False)
 
 
-def _profile_yaml(findings: Findings) -> str:
-    """A profile that builds on a shipped one: the reference deployment where there is a card for it, else the demo."""
-    kinds = {card.kind for card in findings.cards if card.address in findings.chosen}
-    base = "target-only" if "xpu" in kinds else "demo-target-only"
+def _profile_yaml(findings: Findings, base: str) -> str:
+    """A profile that builds on a shipped one, with the models that were found to choose from."""
     lines = [
         f"# Your first profile: what is said here goes over {base}, and null removes a key.",
         "# `arcops profile schema` describes every key, `arcops profile check` finds every mistake.",

@@ -9,7 +9,6 @@ from arcops.cli import output
 from arcops.cli.connect import DaemonEndedError, client_of
 
 
-@output.guard
 def logs(
     ctx: typer.Context,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=10_000, help="How many lines.")] = 200,

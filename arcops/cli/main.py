@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, cast
 
 import typer
 from typer.core import TyperGroup
@@ -53,6 +53,13 @@ class LazyCommands(TyperGroup):
                 command.name = name
                 return command
         return None
+
+    def invoke(self, ctx: object) -> object:
+        """Run the command; what it raises is turned into words and an exit code here, once for all commands.
+
+        Not further out: there the framework has had its own words for Ctrl-C.
+        """
+        return output.guard(super().invoke)(cast("typer.Context", ctx))  # the framework's own class has no public name
 
     def format_commands(self, ctx: object, formatter: HelpWriter) -> None:
         with formatter.section("Commands"):

@@ -1,7 +1,9 @@
 """`arcops profile`: the profiles of this user, and what each would start."""
 
 import difflib
+import os
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
     from arcops.config.library import Config
     from arcops.config.problem import Problem
     from arcops.core.launch import Launch
+
+_INVALID = "invalid: arcops profile check "
+SETUP_WITHIN = 60.0
+"""Seconds for a set-up script; oneAPI's takes one or two."""
 
 app = typer.Typer(
     help="List, show and check profiles.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -34,7 +40,9 @@ def list_profiles(ctx: typer.Context, json: Json = False) -> None:
     width = max((len(name) for name, _, _ in rows), default=0)
     for name, origin, text in rows:
         output.data(
-            output.printable(f"{name:<{width}}  {origin:<7}  {text or 'invalid: arcops profile check ' + name}")
+            output.printable(
+                f"{name:<{width}}  {origin:<7}  {_INVALID + shlex.quote(name) if text is None else text}".rstrip()
+            )
         )
 
 
@@ -46,16 +54,24 @@ def show(
     diff: Annotated[
         str | None, typer.Option("--diff", metavar="OTHER", help="Only what OTHER does differently.")
     ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="The whole environment: this one, the set-up script's result, the profile's.")
+    ] = False,
 ) -> None:
-    """Print what a profile would start, as a shell would take it. Secrets are hidden."""
+    """Print what a profile would start, as a shell would take it: the command line, and what the profile adds to the
+    environment. Secrets are hidden."""
+    if full and diff is not None:
+        raise ArcopsError("--full and --diff do not go together", hint="use one of them", exit_code=ExitCode.USAGE)
     config = _config(ctx)
     launch = config.launch(name)
+    if full:
+        launch = _with_whole_environment(launch)
     if diff is not None:
         _show_difference(launch, config.launch(diff), as_json=json)
     elif json:
         output.json_data(_as_json(config, launch))
     else:
-        output.data("\n".join([*_remarks(config, launch), *_shell_lines(launch)]))
+        output.data("\n".join([*_remarks(config, launch, full=full), *_shell_lines(launch)]))
 
 
 @app.command()
@@ -127,6 +143,17 @@ def _verdict(name: str, problems: "list[Problem]", held: "list[Problem]") -> lis
     return [f"{name}: ok"]
 
 
+def _with_whole_environment(launch: "Launch") -> "Launch":
+    """`launch` with everything that its backend would find in its environment, were this the daemon's; the set-up
+    script is run for that, and so is not named any more. Raises InvalidProfileError if it fails."""
+    from arcops.core.launch import environment_of
+    from arcops.machine.environment import sourced
+
+    setup = {} if launch.setup is None else sourced(launch.setup, os.environ, SETUP_WITHIN)
+    whole = environment_of(os.environ, setup, launch)
+    return replace(launch, environment=tuple(sorted(whole.items())), setup=None)
+
+
 def _as_json(config: "Config", launch: "Launch") -> dict[str, object]:
     from arcops.core.launch import redact
 
@@ -147,18 +174,20 @@ def _as_json(config: "Config", launch: "Launch") -> dict[str, object]:
     }
 
 
-def _remarks(config: "Config", launch: "Launch") -> list[str]:
+def _remarks(config: "Config", launch: "Launch", *, full: bool) -> list[str]:
     """What a shell would not run, as comments."""
     from arcops.core.launch import redact
 
     shown = dict(redact(launch).environment)
     secret = [f"{name}={shown[name]}" for name, value in launch.environment if shown[name] != value]
+    added = "" if full else f"{len(launch.environment)} variables to the environment; --full shows all of it"
     remarks = {
         "profile": launch.profile,
         "files": " extends ".join(str(path) for path in config.sources(launch.profile)),
         "cards": ", ".join(launch.cards) or "none",
         "locks": ", ".join(launch.locks),
         "serves": f"{launch.served_name} at http://{launch.host}:{launch.port}",
+        "adds": added,
         "secret": ", ".join([*secret, *([f"API key from {launch.api_key_file}"] if launch.api_key_file else [])]),
     }
     return [output.printable(f"# {word + ':':<9} {text}") for word, text in remarks.items() if text]

@@ -18,7 +18,6 @@ SHORTEST_WINDOW = 1.0
 COMING = frozenset({"starting", "checking", "draining", "stopping", "clearing"})
 
 
-@output.guard
 def status(
     ctx: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="The whole status as JSON.")] = False,

@@ -5,25 +5,21 @@ from typing import Annotated
 import typer
 
 from arcops import wire
-from arcops.cli import output
 from arcops.cli.connect import client_of
 from arcops.cli.durations import drain_of
-from arcops.cli.follow import wait_for
-from arcops.client import Client
+from arcops.cli.follow import see_through
 
 Drain = Annotated[str | None, typer.Option("--drain", metavar="TIME", help="Time for open requests, e.g. 60s.")]
 Now = Annotated[bool, typer.Option("--now", help="Do not wait for open requests.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
 
 
-@output.guard
 def stop(ctx: typer.Context, drain: Drain = None, now: Now = False, wait: Wait = True) -> None:
     """Stop the backend, and run none until told otherwise (a reboot does not start one either)."""
     with client_of(ctx) as client:
-        _see_through(client, client.stop(wire.StopRequest(drain=drain_of(drain, now))), wait)
+        see_through(client, client.stop(wire.StopRequest(drain=drain_of(drain, now))), wait=wait)
 
 
-@output.guard
 def restart(
     ctx: typer.Context,
     drain: Drain = None,
@@ -33,13 +29,5 @@ def restart(
 ) -> None:
     """Run the ordered profile anew, as its file says now; forgives a latched failure."""
     with client_of(ctx) as client:
-        _see_through(client, client.restart(wire.RestartRequest(drain=drain_of(drain, now), replace=replace)), wait)
-
-
-def _see_through(client: Client, accepted: wire.Accepted, wait: bool) -> None:
-    if accepted.order_id is None:
-        output.note(accepted.done or "nothing to do")
-    elif wait:
-        wait_for(client, accepted.order_id)
-    else:
-        output.note(f"order {accepted.order_id} was taken; `arcops status --watch` shows it")
+        request = wire.RestartRequest(drain=drain_of(drain, now), replace=replace)
+        see_through(client, client.restart(request), wait=wait)

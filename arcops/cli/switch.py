@@ -8,10 +8,9 @@ from arcops import wire
 from arcops.cli import output
 from arcops.cli.connect import client_of
 from arcops.cli.durations import drain_of
-from arcops.cli.follow import wait_for
+from arcops.cli.follow import see_through
 
 
-@output.guard
 def switch(
     ctx: typer.Context,
     profile: Annotated[str, typer.Argument(metavar="PROFILE", help="What to run; see `arcops profile list`.")],
@@ -34,11 +33,5 @@ def switch(
         accepted = client.switch(request)
         if dry_run:
             output.data("\n".join(f"{number}. {step}" for number, step in enumerate(accepted.plan, 1)))
-            return
-        if accepted.order_id is None:
-            output.note(accepted.done or "nothing to do")
-            return
-        if not wait:
-            output.note(f"order {accepted.order_id} was taken; `arcops status --watch` shows it")
-            return
-        wait_for(client, accepted.order_id)
+        else:
+            see_through(client, accepted, wait=wait)

@@ -1,9 +1,10 @@
 """From a profile to a launch: everything that it names is looked for on this machine, and nothing is changed there."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from arcops.config.cards import counted_cards
 from arcops.config.locate import (
     NotHereError,
     find_directory,
@@ -19,6 +20,7 @@ from arcops.config.site import Site
 from arcops.config.source import KeyPath, dotted
 from arcops.core.launch import Bindings, Launch, launch_of
 from arcops.core.profile import Profile
+from arcops.machine.gpu import CardIdentity, find_cards
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,13 @@ class Machine:
     """For the places of the site's settings."""
     env: Mapping[str, str]
     paths: Paths
-    devices: Path
-    """Where PCI devices are by address."""
+    sysfs: Path
+    """Where the kernel shows its devices: /sys."""
+
+    @property
+    def devices(self) -> Path:
+        """One directory per PCI address; also what is flocked to own a card."""
+        return self.sysfs / "bus" / "pci" / "devices"
 
 
 def bind(name: str, profile: Profile, merged: Merged, file: Path, machine: Machine) -> Launch | tuple[Problem, ...]:
@@ -60,13 +67,15 @@ class _Search:
         vllm, setup = self._runtime()
         model, draft = profile.model, profile.speculation.model
         cards = self._cards()
+        found = find_cards(str(machine.sysfs)) if cards else ()
         return Bindings(
             vllm=vllm,
             model=self._look(("model", "path"), lambda: find_model(model.path, model.revision, models, env)),
             draft=self._maybe(draft, ("speculation", "model"), lambda text: find_model(text, None, models, env)),
             setup=setup,
             cards=cards,
-            locks=tuple(str(machine.devices / card) for card in sorted(cards)) or (str(machine.paths.cpu_lock),),
+            ordinals=self._ordinals(cards, found),
+            locks=tuple(str(machine.devices / card) for card in cards) or (str(machine.paths.cpu_lock),),
             tokenizer=self._maybe(
                 model.tokenizer, ("model", "tokenizer"), lambda text: find_directory(text, models, env)
             ),
@@ -76,20 +85,28 @@ class _Search:
         )
 
     def _runtime(self) -> tuple[str, str | None]:
-        """The vllm executable and its setup script. The site's script goes with the site's vllm only: a profile with a
-        vllm of its own says itself what that needs."""
+        """The vllm executable and its setup script, the profile's own or the site's."""
         own, env = self.profile.runtime, self.machine.env
-        site_key, site = self.machine.site.runtime_for(self.profile.device.kind)
-        at: KeyPath = ("runtime",) if own.vllm is not None else tuple(site_key.split("."))
-        vllm = self._look((*at, "vllm"), lambda: find_executable(_named(own.vllm or site.vllm), env))
-        if own.setup is not None:
-            return vllm, self._look(("runtime", "setup"), lambda: find_file(own.setup or "", env))
-        return vllm, self._maybe(
-            None if own.vllm is not None else site.setup, (*at, "setup"), lambda text: find_file(text, env)
+        site, kind = self.machine.site, self.profile.device.kind
+        beside: KeyPath = ("runtime",)
+        at, named = (beside, own.vllm) if own.vllm is not None else site.vllm_for(kind)
+        vllm = self._look((*at, "vllm"), lambda: find_executable(_named(named), env))
+        at, setup = (
+            (beside, own.setup) if own.setup is not None else site.setup_for(kind, own_vllm=own.vllm is not None)
         )
+        return vllm, self._maybe(setup, (*at, "setup"), lambda text: find_file(text, env))
+
+    def _ordinals(self, cards: tuple[str, ...], found: Sequence[CardIdentity]) -> tuple[int, ...]:
+        """The numbers of `cards` among those that the device's runtime counts."""
+        kind = self.profile.device.kind
+        counted = counted_cards(kind, found)
+        for card in cards:
+            if card not in counted and (self.machine.devices / card).is_dir():
+                self._miss(("device", "cards"), f"{card} is no card that {kind} can use here; its driver is another's")
+        return tuple(counted.index(card) for card in cards if card in counted)
 
     def _cards(self) -> tuple[str, ...]:
-        """The cards that the profile names, or as many of the site's as it needs."""
+        """The cards that the profile names, or the first of the site's, as many as it needs; in address order."""
         keys: KeyPath = ("device", "cards")
         machine, count = self.machine, self.profile.card_count
         cards = self.profile.device.cards
@@ -98,7 +115,7 @@ class _Search:
             if len(ours) < count:
                 whose = f"the instance {machine.paths.instance}"
                 self._miss(keys, f"{count} needed, {machine.site_file} names {len(ours)} for {whose}; set cards there")
-            cards = ours[:count]
+            cards = tuple(sorted(ours[:count]))
         for card in cards:
             if not (machine.devices / card).is_dir():
                 self._miss(keys, f"there is no card {card} in this machine")

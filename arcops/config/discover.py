@@ -7,29 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import arcops
-from arcops.config.locate import hub_cache
-from arcops.config.paths import home, xdg_dir
+from arcops.config.locate import TINY, built, hub_cache
+from arcops.config.paths import home
 
-_DISPLAY_CLASS = "0x03"
-"""PCI base class 03h, display controller: VGA, 3D and other."""
-_KINDS: Mapping[str, str] = {"xe": "xpu", "i915": "xpu", "nvidia": "cuda"}
-"""The kind of device that a kernel driver stands for."""
+ONEAPI = "/opt/intel/oneapi/setvars.sh"
+"""The script that makes oneAPI's environment, where its installer puts it."""
 _TORCH_BUILD = re.compile(r"__version__\s*=\s*['\"][^'\"+]*(?:\+([a-z]+))?")
 _MOST_MODELS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class FoundCard:
-    """A display controller."""
-
-    address: str
-    driver: str
-    """Name of the kernel driver, empty without one."""
-    kind: str | None
-    """xpu or cuda; None where vLLM has no use for it."""
-    integrated: bool
-    """Part of the processor: on PCI bus 0, where no slot is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +25,6 @@ class FoundRuntime:
     """xpu, cuda or cpu, by the build of torch beside it; None where that could not be read."""
 
 
-def find_cards(devices: Path) -> list[FoundCard]:
-    """Every display controller below `devices`, in address order."""
-    cards: list[FoundCard] = []
-    try:
-        found = sorted(devices.iterdir())
-    except OSError:
-        return []
-    for device in found:
-        try:
-            kind = (device / "class").read_text(encoding="ascii")
-        except (OSError, UnicodeDecodeError):  # gone, or no PCI device
-            continue
-        if kind.startswith(_DISPLAY_CLASS):
-            link = device / "driver"
-            driver = link.resolve().name if link.exists() else ""
-            integrated = device.name.split(":")[1:2] == ["00"]
-            cards.append(FoundCard(device.name, driver, _KINDS.get(driver), integrated))
-    return cards
-
-
 def find_runtimes(env: Mapping[str, str]) -> list[FoundRuntime]:
     """Every vllm executable on PATH and in the usual places for virtual environments."""
     user = home(env)
@@ -70,11 +34,16 @@ def find_runtimes(env: Mapping[str, str]) -> list[FoundRuntime]:
         f"{glob.escape(str(user))}/vllm*/bin/vllm",
         f"{glob.escape(str(user))}/vllm*/.venv/bin/vllm",
         "/opt/*/bin/vllm",
-        f"{glob.escape(str(xdg_dir(env, 'XDG_CACHE_HOME', '.cache') / 'arcops'))}/*/bin/vllm",
-        f"{glob.escape(str(Path(arcops.__file__).resolve().parent.parent))}/.runtime/*/bin/vllm",
     ]
-    paths = [path for pattern in patterns for path in sorted(glob.glob(pattern)) if os.access(path, os.X_OK)]
+    paths = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
+    paths += [str(folder / "bin" / "vllm") for folder in built(env, "vllm-cpu")]
+    paths = [path for path in paths if os.access(path, os.X_OK)]
     return [FoundRuntime(path, torch_kind(path)) for path in dict.fromkeys(paths) if os.path.isfile(path)]
+
+
+def find_setup() -> str | None:
+    """oneAPI's script, where it is installed in its usual place."""
+    return ONEAPI if os.access(ONEAPI, os.R_OK) else None
 
 
 def torch_kind(vllm: str) -> str | None:
@@ -113,3 +82,8 @@ def cached_models(env: Mapping[str, str]) -> list[str]:
     pattern = f"{glob.escape(str(hub_cache(env)))}/models--*/snapshots/*/config.json"
     names = {Path(found).parts[-4].removeprefix("models--").replace("--", "/", 1) for found in glob.glob(pattern)}
     return sorted(names)[:_MOST_MODELS]
+
+
+def tiny_models(env: Mapping[str, str]) -> list[str]:
+    """The tiny models that `make runtime` has built, as the demo profiles name them."""
+    return [f"{TINY}{name}" for folder in built(env, "tiny-models")[:1] for name in models_in(folder)]

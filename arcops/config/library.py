@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import arcops
+from arcops.config import locate
 from arcops.config.binding import Machine, bind
-from arcops.config.locate import PCI_DEVICES
 from arcops.config.merge import Merged, merge
 from arcops.config.paths import DEFAULT_INSTANCE, Paths, config_dir
 from arcops.config.problem import Problem, invalid
@@ -20,9 +20,11 @@ from arcops.core.errors import InvalidProfileError
 from arcops.core.launch import Launch
 from arcops.core.profile import Profile, faults
 
+_NAME_RULE = "a profile's name has letters, digits, '.', '_' and '-', at most 64"
 PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PLACEHOLDERS: dict[KeyPath, Data] = {("device", "kind"): "cpu", ("model", "path"): "unknown"}
-_CHECK_HINT = "`arcops profile check` shows every problem of every profile"
+_LONGEST_NAME = 64
+"""Characters of a profile's name, and of what is no name, in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +37,14 @@ class Config:
 
     @classmethod
     def load(
-        cls, env: Mapping[str, str] | None = None, *, instance: str = DEFAULT_INSTANCE, devices: Path = PCI_DEVICES
+        cls, env: Mapping[str, str] | None = None, *, instance: str = DEFAULT_INSTANCE, sysfs: Path | None = None
     ) -> "Config":
         """Read site.yaml (it may be missing). Raises InvalidProfileError with everything that is wrong in it."""
         env = dict(os.environ) if env is None else env
         directory = config_dir(env)
         file = directory / "site.yaml"
         site, merged = _load_site(file)
-        machine = Machine(site, file, merged, env, Paths.of(instance, env), devices)
+        machine = Machine(site, file, merged, env, Paths.of(instance, env), sysfs or locate.SYSFS)
         return cls(machine, (directory / "profiles", shipped_profiles()))
 
     def names(self) -> list[str]:
@@ -63,7 +65,7 @@ class Config:
         """The profile, merged and checked. Raises InvalidProfileError with everything that is wrong."""
         validated, _ = self._validated(name)
         if validated.model is None:
-            raise invalid(f"profile {name}", validated.problems, hint=_CHECK_HINT)
+            raise invalid(f"profile {name}", validated.problems, hint=_check_hint(name))
         return validated.model
 
     def launch(self, name: str) -> Launch:
@@ -71,13 +73,18 @@ class Config:
         launch = self._launch(name)
         if isinstance(launch, Launch):
             return launch
-        raise invalid(f"profile {name}", launch, hint=_CHECK_HINT)
+        raise invalid(f"profile {name}", launch, hint=_check_hint(name))
 
     def check(self, name: str) -> list[Problem]:
         """Everything that is wrong with a profile; `Problem.here` marks what only this machine lacks.
 
         Raises InvalidProfileError if there is no such profile.
         """
+        if not PROFILE_NAME.fullmatch(name) and name in self.names():
+            file = next(
+                file for file in (directory / f"{name}.yaml" for directory in self.directories) if _is_there(file)
+            )
+            return [Problem(file, None, "", f"its name cannot be a profile's; {_NAME_RULE}")]
         launch = self._launch(name)
         return [] if isinstance(launch, Launch) else list(launch)
 
@@ -138,11 +145,11 @@ class Config:
             if not isinstance(parent, str):
                 raise UnusableError([Problem(child.path, line, "extends", f"must be a profile's name, not {parent!r}")])
             names.append(parent)
-            way = " -> ".join(names)
+            way = " -> ".join(map(_cut, names))
             # A profile may build on the shipped one that it shadows.
             files = [file for file in self._files(parent) if file != child.path] or self._files(parent)
             if not files:
-                message = f"there is no profile {parent!r} ({way}){self._nearest(parent)}"
+                message = f"there is no profile {_cut(parent)!r} ({way}){self._nearest(parent)}"
                 raise UnusableError([Problem(child.path, line, "extends", message)])
             if any(source.path == files[0] for source in chain):
                 raise UnusableError([Problem(child.path, line, "extends", f"goes in a circle: {way}")])
@@ -152,7 +159,7 @@ class Config:
     def _first_file(self, name: str) -> Path:
         files = self._files(name)
         if not files:
-            raise InvalidProfileError(f"there is no profile {name!r}{self._nearest(name)}", hint=self._hint(name))
+            raise InvalidProfileError(f"there is no profile {_cut(name)!r}{self._nearest(name)}", hint=self._hint(name))
         return files[0]
 
     def _files(self, name: str) -> list[Path]:
@@ -160,7 +167,7 @@ class Config:
         if not PROFILE_NAME.fullmatch(name):
             return []
         files = [directory / f"{name}.yaml" for directory in self.directories]
-        return [file for file in files if os.path.lexists(file)]
+        return [file for file in files if _is_there(file)]
 
     def _nearest(self, name: str) -> str:
         near = get_close_matches(name, self.names(), n=1, cutoff=0.5)
@@ -168,11 +175,23 @@ class Config:
 
     def _hint(self, name: str) -> str:
         if not PROFILE_NAME.fullmatch(name):
-            return "a profile's name has letters, digits, '.', '_' and '-', at most 64"
+            return _NAME_RULE
         for directory in self.directories:
             if (directory / f"{name}.yml").exists():
                 return f"rename {directory / name}.yml to {name}.yaml"
         return f"`arcops profile list` shows all; your own are YAML files in {self.directories[0]}"
+
+
+def _is_there(file: Path) -> bool:
+    return os.path.lexists(file)
+
+
+def _check_hint(name: str) -> str:
+    return f"`arcops profile check {name}` shows all that is wrong with it"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
 
 
 def shipped_profiles() -> Path:

@@ -1,5 +1,6 @@
 """Finding on this machine what a profile names. Looks, and changes nothing; downloads nothing."""
 
+import glob
 import os
 import re
 from collections.abc import Mapping
@@ -7,8 +8,9 @@ from pathlib import Path
 
 from arcops.config.paths import home, xdg_dir
 
-PCI_DEVICES = Path("/sys/bus/pci/devices")
-"""One directory per PCI address; also what is flocked to own a card."""
+SYSFS = Path("/sys")
+TINY = "tiny/"
+"""How profiles name the tiny models of `make runtime`, which need no models_dir."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -63,7 +65,8 @@ def find_model(text: str, revision: str | None, models_dir: str | None, env: Map
             if not os.path.isfile(place / "config.json"):
                 raise NotHereError(f"{place} is no checkpoint: it holds no config.json")
             return str(place)
-    raise NotHereError(f"no such model; looked at {', '.join(str(place) for place in places)}")
+    advice = "; `make runtime` builds the tiny models" if text.startswith(TINY) else ""
+    raise NotHereError(f"no such model; looked at {', '.join(str(place) for place in places)}{advice}")
 
 
 def find_directory(text: str, models_dir: str | None, env: Mapping[str, str]) -> str:
@@ -86,6 +89,24 @@ def hub_cache(env: Mapping[str, str]) -> Path:
     return (expand(own, env) if own else xdg_dir(env, "XDG_CACHE_HOME", ".cache") / "huggingface") / "hub"
 
 
+def arcops_cache(env: Mapping[str, str]) -> Path:
+    """Where `make runtime` builds: $ARCOPS_RUNTIME_HOME, else arcops' directory in the user's cache."""
+    own = env.get("ARCOPS_RUNTIME_HOME")
+    return expand(own, env) if own else xdg_dir(env, "XDG_CACHE_HOME", ".cache") / "arcops"
+
+
+def built(env: Mapping[str, str], what: str) -> list[Path]:
+    """Complete builds called `what`-SOMETHING in arcops' cache, the newest first. A build that was cut short has no
+    `.complete`, and does not count."""
+    marks: list[tuple[float, Path]] = []
+    for mark in glob.glob(f"{glob.escape(str(arcops_cache(env)))}/{what}-*/.complete"):
+        try:
+            marks.append((os.stat(mark).st_mtime, Path(mark).parent))
+        except OSError:  # removed since
+            continue
+    return [folder for _, folder in sorted(marks, reverse=True)]
+
+
 def _file(text: str, env: Mapping[str, str]) -> str:
     """The absolute path of a file that is there. os.path says "no" where a Path would raise: names too long, say."""
     path = expand(text, env)
@@ -103,6 +124,8 @@ def _model_places(text: str, revision: str | None, models_dir: str | None, env: 
     if path.is_absolute():
         return [path]
     places = [] if models_dir is None else [expand(models_dir, env) / path]
+    if text.startswith(TINY):
+        places += [folder / text.removeprefix(TINY) for folder in built(env, "tiny-models")[:1]]
     if _HUB_NAME.fullmatch(text):
         places.append(_snapshot(hub_cache(env) / f"models--{text.replace('/', '--')}", revision or "main"))
     return places

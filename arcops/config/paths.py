@@ -16,7 +16,9 @@ from arcops.core.errors import ArcopsError, ExitCode, InvalidProfileError
 
 DEFAULT_INSTANCE = "main"
 
-_INSTANCE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+INSTANCE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+RESERVED_INSTANCES = frozenset({"cpu"})
+"""Names that fit the pattern, and are taken: `cpu.lock` is the CPU's own."""
 _LONGEST_SOCKET_PATH = 107
 """Bytes: `sun_path` of sockaddr_un holds 108, the last one is NUL (unix(7))."""
 
@@ -65,6 +67,11 @@ class Paths:
     def daemon_lock(self) -> Path:
         """Flocked by the one daemon of this instance."""
         return self.runtime_dir / f"{self.instance}.lock"
+
+    @property
+    def state_lock(self) -> Path:
+        """Flocked as well: another login may have another runtime directory, and comes to the same database."""
+        return self.state_dir / "arcopsd.lock"
 
     @property
     def keeper_dir(self) -> Path:
@@ -116,9 +123,13 @@ class Paths:
 
 def check_instance(name: str) -> None:
     """Raise ArcopsError unless `name` may name an instance: it becomes a file name and part of a unit's name."""
-    if name == "cpu":
-        raise ArcopsError("'cpu' cannot be an instance name: its lock would be the CPU's own", exit_code=ExitCode.USAGE)
-    if not _INSTANCE_NAME.fullmatch(name):
+    if name in RESERVED_INSTANCES:
+        raise ArcopsError(
+            f"{name!r} cannot be an instance name: its lock would be the CPU's own",
+            hint="choose another, for example cpu0",
+            exit_code=ExitCode.USAGE,
+        )
+    if not INSTANCE_NAME.fullmatch(name):
         raise ArcopsError(
             f"{name!r} cannot be an instance name",
             hint="1 to 32 of a-z, 0-9 and '-', starting with a letter or digit",

@@ -4,6 +4,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from arcops.config.paths import INSTANCE_NAME, RESERVED_INSTANCES
+from arcops.config.source import KeyPath
 from arcops.core.profile.sections import Addresses
 from arcops.core.speculation import Fault
 from arcops.core.speculation.schema import Section, setting
@@ -16,7 +18,8 @@ class SiteRuntime(Section):
 
     vllm: str | None = setting("The vllm executable, absolute or from ~.", example="/opt/vllm/bin/vllm", min_length=1)
     setup: str | None = setting(
-        "A script that is sourced once before a launch; for profiles that name no vllm of their own.",
+        "A script that is sourced once before a launch. On Intel's cards it is for every profile that names none, "
+        "elsewhere for those that take the vllm beside it.",
         example="/opt/intel/oneapi/setvars.sh",
         min_length=1,
     )
@@ -35,18 +38,32 @@ class Site(Section):
     runtime: SiteRuntime = Field(default=SiteRuntime(), description="The vLLM of profiles that name none.")
     runtimes: dict[Kind, SiteRuntime] = Field(
         default_factory=dict[Kind, SiteRuntime],
-        description="By kind of device, where one vLLM does not serve them all; goes before runtime.",
+        description="By kind of device, where one vLLM does not serve them all; goes before runtime, key by key.",
         examples=[{"cpu": {"vllm": "/opt/vllm-cpu/bin/vllm"}}],
     )
     models_dir: str | None = setting("Where relative model paths begin.", example="/opt/models", min_length=1)
     cards: Addresses = setting("The cards that profiles may have, in order.", default=(), example=["0000:03:00.0"])
-    instances: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")], Instance] = Field(
+    instances: dict[Annotated[str, Field(pattern=f"^{INSTANCE_NAME.pattern}$")], Instance] = Field(
         default_factory=dict, description="By instance name.", examples=[{"second": {"port": 8001}}]
     )
 
-    def runtime_for(self, kind: Kind) -> tuple[str, SiteRuntime]:
-        """The vLLM for a kind of device, and the key that it stands under."""
-        return (f"runtimes.{kind}", self.runtimes[kind]) if kind in self.runtimes else ("runtime", self.runtime)
+    def vllm_for(self, kind: Kind) -> tuple[KeyPath, str | None]:
+        """The vLLM for a kind of device, and the section that it stands in (or belongs into)."""
+        own = self.runtimes.get(kind, SiteRuntime()).vllm
+        return (("runtime",), self.runtime.vllm) if own is None else (("runtimes", kind), own)
+
+    def setup_for(self, kind: Kind, *, own_vllm: bool) -> tuple[KeyPath, str | None]:
+        """The script for a profile that names none, and the section that it stands in.
+
+        oneAPI is Intel's for every vLLM of the machine; any other script goes with the site's vLLM that it stands
+        beside, and a profile with a vLLM of its own says itself what that needs.
+        """
+        of_kind = self.runtimes.get(kind, SiteRuntime())
+        intel = kind == "xpu"
+        if of_kind.setup is not None and (intel or not own_vllm):
+            return ("runtimes", kind), of_kind.setup
+        beside = of_kind.vllm is None and not own_vllm
+        return ("runtime",), self.runtime.setup if intel or beside else None
 
     def cards_for(self, instance: str) -> tuple[str, ...]:
         """The cards that `instance` may have, in order."""
@@ -57,7 +74,11 @@ class Site(Section):
 def site_faults(site: Site) -> list[Fault]:
     """What is wrong between the keys of the site's settings."""
     taken: dict[int, str] = {}
-    faults: list[Fault] = []
+    faults = [
+        Fault(f"instances.{name}", "cannot be an instance's name: its lock would be the CPU's own")
+        for name in site.instances
+        if name in RESERVED_INSTANCES
+    ]
     for name, instance in site.instances.items():
         if instance.port is not None and instance.port in taken:
             faults.append(Fault(f"instances.{name}.port", f"{instance.port} is the instance {taken[instance.port]}'s"))

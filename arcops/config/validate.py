@@ -49,9 +49,11 @@ def validate(
     try:
         model = kind.model_validate(merged.data)
     except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            keys = _keys(merged.data, detail)
-            wrong.add(keys)
+        details = [(_keys(merged.data, detail), detail) for detail in error.errors(include_url=False)]
+        wrong = {keys for keys, _ in details}
+        for keys, detail in details:
+            if detail["type"] == "too_short" and any(keys == bad[:-1] for bad in wrong if bad):
+                continue  # pydantic counts the items that are right: with a wrong one among them that says nothing
             problems.append(Problem(*merged.place(keys, file), dotted(keys), _words(kind, keys, detail)))
         model = _without(merged.data, kind, wrong, placeholders)
     if model is not None:

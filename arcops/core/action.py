@@ -28,6 +28,13 @@ class ReleaseLocks:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepare:
+    """Run the setup script of a launch beside everything else, and keep its environment for the spawn."""
+
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """Look afresh at port and card: too costly for every turn of the loop."""
 
@@ -77,5 +84,5 @@ class Settle:
 
 
 Action: TypeAlias = (
-    TakeLocks | ReleaseLocks | Look | Spawn | Terminate | KillEveryone | Ask | MarkProven | Forget | Settle
+    TakeLocks | ReleaseLocks | Prepare | Look | Spawn | Terminate | KillEveryone | Ask | MarkProven | Forget | Settle
 )

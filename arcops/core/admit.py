@@ -41,11 +41,21 @@ class Refusal:
     exit_code: ExitCode
 
 
+_NO_PROFILE = Refusal("a backend needs a profile", "see `arcops profile list`", ExitCode.USAGE)
+
+
 @dataclass(frozen=True, slots=True)
 class AlreadySo:
     """Nothing to do: what was asked for is the case."""
 
     summary: str
+
+
+def to_restart(state: State) -> str | Refusal:
+    """The profile that a restart would run anew, or why there is none."""
+    if state.order.goal is Goal.STOP or state.order.profile is None:
+        return Refusal("nothing is ordered to run", "use `arcops switch PROFILE`", ExitCode.NOT_RUNNING)
+    return state.order.profile
 
 
 def admit(state: State, request: Request, order_id: int, running: str | None) -> Decision | Refusal | AlreadySo:
@@ -70,15 +80,18 @@ def _admit_stop(state: State, request: Request, order_id: int, running: str | No
 
 
 def _admit_restart(state: State, request: Request, order_id: int, running: str | None) -> Decision | Refusal:
-    if state.order.goal is Goal.STOP or request.launch is None:
-        return Refusal("nothing is ordered to run", "use `arcops switch PROFILE`", ExitCode.NOT_RUNNING)
+    ordered = to_restart(state)
+    if isinstance(ordered, Refusal):
+        return ordered
+    if request.launch is None:
+        return _NO_PROFILE
     return _switch_to(state, request.launch, request, order_id, running)
 
 
 def _admit_switch(state: State, request: Request, order_id: int, running: str | None) -> Decision | Refusal | AlreadySo:
     launch = request.launch
     if launch is None:
-        return Refusal("a switch needs a profile", "see `arcops profile list`", ExitCode.USAGE)
+        return _NO_PROFILE
     if state.phase is Phase.SERVING and state.order.committed and state.order.launch == launch and running is not None:
         return AlreadySo(f"{launch.profile} serves already")
     return _switch_to(state, launch, request, order_id, running)

@@ -18,6 +18,11 @@ class ExitCode(IntEnum):
     WEDGED = 9
     TIMED_OUT = 124
 
+    @classmethod
+    def of(cls, code: int) -> "ExitCode":
+        """The code of this number; the plain failure for one that is not known here (of a newer daemon, say)."""
+        return cls(code) if code in cls.__members__.values() else cls.FAILED
+
 
 class ArcopsError(Exception):
     """Something that a person has to know, in one or two lines.

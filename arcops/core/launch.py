@@ -95,12 +95,14 @@ class Bindings:
     """The draft's checkpoint, where the speculative method has one."""
     setup: str | None
     cards: tuple[str, ...]
+    ordinals: tuple[int, ...]
+    """The number of each card as its driver's runtime counts, from 0, in the order of `cards`."""
     locks: tuple[str, ...]
     tokenizer: str | None = None
     api_key_file: str | None = None
 
 
-QUIET_PATHS = "/health,/metrics"
+QUIET_PATHS = "/health,/metrics,/v1/models"
 """What the supervisor asks all the time: vLLM shall not log it."""
 
 
@@ -110,7 +112,7 @@ def launch_of(name: str, profile: "Profile", bindings: Bindings) -> Launch:
     return Launch(
         profile=name,
         argv=tuple(_argv(profile, bindings, limits)),
-        environment=tuple(sorted(profile.runtime.env.items())),
+        environment=tuple(sorted({**profile.runtime.env, **_affinity(profile.device.kind, bindings)}.items())),
         setup=bindings.setup,
         host=profile.server.host,
         port=profile.server.port,
@@ -129,6 +131,14 @@ def launch_of(name: str, profile: "Profile", bindings: Bindings) -> Launch:
         ),
         checks=Checks(first_answer=profile.checks.first_answer),
     )
+
+
+def _affinity(kind: str, bindings: Bindings) -> dict[str, str]:
+    """The variables that let vLLM see the locked cards and no other (law 1: a lock alone keeps nobody off a card)."""
+    from arcops.core.profile.flags import AFFINITY  # here and not above: see _plain_flags
+
+    numbers = ",".join(str(number) for number in bindings.ordinals)
+    return {name: value or numbers for name, value in AFFINITY[kind].items()}
 
 
 def _limits(profile: "Profile") -> Limits:
@@ -198,6 +208,8 @@ def _json_flag(name: str, value: dict[str, speculation.Json] | None) -> tuple[st
     return () if value is None else (name, json.dumps(value, separators=(",", ":")))
 
 
+API_KEY_VARIABLE = "VLLM_API_KEY"
+"""Where vLLM looks for the API key of its own server."""
 _SERVICE_VARIABLES = frozenset(
     {"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "INVOCATION_ID", "JOURNAL_STREAM", "MANAGERPID", "MAINPID"}
 )
@@ -211,11 +223,12 @@ def environment_of(base: Mapping[str, str], setup_env: Mapping[str, str], launch
     What systemd told the supervisor is for the supervisor alone, and its Python is not the runtime's: both are left out
     of `base`. `setup_env` is the environment after the script, or the part of it that the script made; only what
     differs from `base` counts. The script may set Python's variables, systemd's never.
-    The API key is not here: whoever starts the backend reads it from `launch.api_key_file`.
+    The API key is not here: whoever starts the backend reads it from `launch.api_key_file`. One that was inherited is
+    left out: the supervisor does not use it, and could not ask a backend that does.
     """
     environment = {name: value for name, value in base.items() if name not in _PYTHON_VARIABLES}
     environment.update({name: value for name, value in setup_env.items() if base.get(name) != value})
-    environment = {name: value for name, value in environment.items() if not _is_the_services(name)}
+    environment = {n: value for n, value in environment.items() if n != API_KEY_VARIABLE and not _is_the_services(n)}
     if base.get("VIRTUAL_ENV") and "PATH" in environment:
         environment["PATH"] = _path_without(environment["PATH"], f"{base['VIRTUAL_ENV'].rstrip('/')}/bin")
     environment.update(launch.environment)

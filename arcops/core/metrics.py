@@ -46,11 +46,8 @@ class Sample:
 
     running: float | None = None
     waiting: float | None = None
-    waiting_by_reason: Mapping[str, float] | None = None
     kv_usage: float | None = None
     """0..1, the mean over engines: they have equal pools, so that `kv_usage * kv_capacity_tokens` is what is held."""
-    kv_usage_max: float | None = None
-    """0..1, the fullest engine: the one that preempts first."""
     kv_capacity_tokens: float | None = None
     """What all pools hold, by vLLM's own count: as many requests of the full context length as fit, in tokens."""
     kv_growth_tokens: float | None = None
@@ -82,11 +79,8 @@ class Sample:
     e2e: Histogram | None = None
     queue: Histogram | None = None
     prefill_time: Histogram | None = None
-    decode_time: Histogram | None = None
-    prompt_len: Histogram | None = None
     prefill_computed: Histogram | None = None
     """Prompt tokens that were computed, per finished request: without those found in the prefix cache."""
-    generation_len: Histogram | None = None
     iteration_tokens: Histogram | None = None
     process_start_time: float | None = None
     """When the API server started, in seconds since 1970."""
@@ -129,17 +123,13 @@ _HISTOGRAMS = frozenset(
         "vllm:e2e_request_latency_seconds",
         "vllm:request_queue_time_seconds",
         "vllm:request_prefill_time_seconds",
-        "vllm:request_decode_time_seconds",
-        "vllm:request_prompt_tokens",
         "vllm:request_prefill_kv_computed_tokens",
-        "vllm:request_generation_tokens",
         "vllm:iteration_tokens_total",
     }
 )
 """`iteration_tokens_total` is one in spite of its name."""
 
 _SPLIT = {
-    "vllm:num_requests_waiting_by_reason": "reason",
     "vllm:request_success_total": "finished_reason",
     "vllm:spec_decode_num_accepted_tokens_per_pos_total": "position",
     "vllm:kv_cache_usage_perc": "engine",
@@ -283,9 +273,7 @@ def _sample(lines: _Lines) -> Sample:
     return Sample(
         running=number("vllm:num_requests_running"),
         waiting=number("vllm:num_requests_waiting"),
-        waiting_by_reason=_by_label(lines, "vllm:num_requests_waiting_by_reason"),
         kv_usage=sum(usage) / len(usage) if usage else None,
-        kv_usage_max=max(usage, default=None),
         kv_capacity_tokens=_total([_capacity(labels) for labels in configs]),
         kv_growth_tokens=_total([_growth(labels)[0] for labels in configs]),
         kv_block_tokens=_label(configs[0], "block_size") if configs else None,
@@ -307,10 +295,7 @@ def _sample(lines: _Lines) -> Sample:
         e2e=histogram("vllm:e2e_request_latency_seconds"),
         queue=histogram("vllm:request_queue_time_seconds"),
         prefill_time=histogram("vllm:request_prefill_time_seconds"),
-        decode_time=histogram("vllm:request_decode_time_seconds"),
-        prompt_len=histogram("vllm:request_prompt_tokens"),
         prefill_computed=histogram("vllm:request_prefill_kv_computed_tokens"),
-        generation_len=histogram("vllm:request_generation_tokens"),
         iteration_tokens=histogram("vllm:iteration_tokens_total"),
         process_start_time=number(_START),
         model_name=lines.model_name,

@@ -63,7 +63,7 @@ class Prefilling:
     """A prefill that is going on, read from the KV gauge: vLLM's token counters stand still until it is complete."""
 
     since: float
-    """The last look before the gauge began to rise (seconds, monotonic): early by no more than one scrape."""
+    """The last look before the gauge began to rise (on the clock of `Rates.at`): early by no more than one scrape."""
     rate: float | None
     """Prompt tokens per second, lately; None until two steps were seen, or where the pool's size is unknown."""
     tokens_done: float | None
@@ -74,7 +74,11 @@ class Prefilling:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What the newest launch does, over the last `seconds`, as of `at` (seconds, monotonic)."""
+    """What the newest launch does, over the last `seconds`, as of `at`.
+
+    This is also a message of wire.py. Its two times, `at` and `prefilling.since`, are in seconds on the clock of the
+    scrapes: monotonic as `rates` gives them, since the epoch as they go over the wire.
+    """
 
     at: float | None = None
     """When the newest scrape was made; None without any."""

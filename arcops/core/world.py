@@ -97,6 +97,8 @@ class Server:
     healthy: bool
     models: tuple[str, ...]
     """Names that /v1/models serves."""
+    unread: str = ""
+    """Why /v1/models could not be read, in words; empty where it was."""
 
 
 class AnswerState(Enum):
@@ -129,12 +131,44 @@ class Activity:
     kv_usage: float
 
 
+class Cause(Enum):
+    """Why a backend ended or failed. The values are an interface: events, status and metrics show them.
+
+    From `start_stalled` to `lost` they are core/decide's, which sees the backend from outside; the others come of a log
+    or an exit code, and are core/diagnosis'.
+    """
+
+    STOPPED = "stopped"
+    OUT_OF_MEMORY = "out_of_memory"
+    KV_CACHE_TOO_SMALL = "kv_cache_too_small"
+    PORT_TAKEN = "port_taken"
+    MODEL_NOT_FOUND = "model_not_found"
+    CORRUPT_WEIGHTS = "corrupt_weights"
+    DRAFT_INCOMPATIBLE = "draft_incompatible"
+    UNKNOWN_FLAG = "unknown_flag"
+    BAD_VALUE = "bad_value"
+    CONTEXT_TOO_LONG = "context_too_long"
+    UNSUPPORTED = "unsupported"
+    DEVICE_LOST = "device_lost"
+    OOM_KILLER = "oom_killer"
+    KILLED_BY_SIGNAL = "killed_by_signal"
+    ENGINE_DIED = "engine_died"
+    START_STALLED = "start_stalled"
+    WRONG_IDENTITY = "wrong_identity"
+    WRONG_ANSWER = "wrong_answer"
+    WRONG_LISTENER = "wrong_listener"
+    SPAWN_FAILED = "spawn_failed"
+    HANG = "hang"
+    LOST = "lost"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """Why a launch ended or is failing: the diagnosis made from exit code, phase and log."""
 
     launch_id: str
-    cause: str
+    cause: Cause
     summary: str
     hint: str
     deterministic: bool
@@ -155,6 +189,8 @@ class World:
     lock: Reading[Lock]
     port: Reading[Port]
     card: Reading[Card]
+    setup: Reading[None]
+    """Known where what the setup script of the wanted launch makes is there, or it has none; else why not."""
     backend: Backend | None
     server: Reading[Server]
     answer: Answer | None

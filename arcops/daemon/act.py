@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
+from arcops.config.locate import NotHereError, find_secret
 from arcops.config.paths import Paths
 from arcops.core.action import (
     Action,
@@ -16,6 +17,7 @@ from arcops.core.action import (
     KillEveryone,
     Look,
     MarkProven,
+    Prepare,
     ReleaseLocks,
     Settle,
     Spawn,
@@ -26,6 +28,7 @@ from arcops.core.action import (
 from arcops.core.errors import ArcopsError, BlockedError
 from arcops.core.launch import Launch, environment_of
 from arcops.core.phase import Phase
+from arcops.core.quantity import Known, Reading, Unknown
 from arcops.core.state import State
 from arcops.core.world import Holder
 from arcops.daemon.backend import LiveBackend
@@ -34,16 +37,15 @@ from arcops.daemon.journal import Journal
 from arcops.daemon.looks import Looks
 from arcops.daemon.scraper import Scraper
 from arcops.machine import backend_log, cgroup, environment, process, record, spawn
-from arcops.machine.lock import Locks
+from arcops.machine.lock import Locks, name_holders
 from arcops.machine.record import LaunchRecord, Unbelievable
-
-SetupEnvironments = Mapping[str, Mapping[str, str]]
-"""The environment that each setup script has made, by its path."""
 
 SETUP_WITHIN = 60.0
 """Seconds for a setup script; oneAPI's takes one or two."""
 BLOCKED_PAUSE = 1.0
 """Seconds between two looks for a holder that has gone: each reads every process's descriptors."""
+NAMED_AGAIN = 10.0
+"""Seconds for which the name of who has a lock is kept: finding it reads every process's descriptors too."""
 
 
 class Actor:
@@ -68,30 +70,42 @@ class Actor:
         self.locks = Locks()
         self.locked_at = 0.0
         self.lock_holders: tuple[Holder, ...] = ()
+        self.lock_fault: str | None = None
+        """Why the locks cannot even be tried, in words; None where they can."""
+        self._named: tuple[str, float] = ("", 0.0)
+        """The taken lock whose holders `lock_holders` are, and when they were found."""
         self.live: LiveBackend | None = None
         self.setups: dict[str, Mapping[str, str]] = {}
-        self.ready_after: float | None = None
+        """The environment that each setup script has made, by its path."""
+        self._unprepared: dict[str, Unknown] = {}
+        self._preparing: dict[str, asyncio.Task[None]] = {}
         self.trouble: str | None = None
 
     @property
-    def phase_rises(self) -> bool:
+    def unproven(self) -> bool:
         """The backend has not served yet: its log says how far it is."""
         return self.live is not None and not self.live.record.proven
 
     async def adopt(self) -> str | None:
-        """Take up what an earlier supervisor has written down; returns why a record was not believed, if so."""
+        """Take up what an earlier supervisor has written down; returns why a record was not believed, if so.
+
+        Raises ArcopsError where a backend may be running from a record that cannot be read: whoever started beside it
+        would know nothing of it, and the record is all that is left to find it by.
+        """
         found = record.read(str(self._paths.record), self._boot_id)
         match found:
             case None:
                 return None
-            case Unbelievable(reason):
+            case Unbelievable(reason=reason) as unread:
+                if may_live(unread):
+                    raise ArcopsError(f"{reason}, and a backend may be running from it{_who(unread)}", hint=_UNREAD)
                 record.remove(str(self._paths.record))
                 return reason
             case LaunchRecord():
                 self.live = LiveBackend(
                     found, str(self._paths.record), adopted=True, wake=self._wake, monotonic=self._clock.monotonic
                 )
-                await self._attend(found)
+                await self._scraper.attend(found.launch_id, found.launch, read_key(found.launch))
                 return None
 
     async def perform(self, action: Action, state: State) -> bool:  # noqa: C901 - one line an action
@@ -102,6 +116,9 @@ class Actor:
             case ReleaseLocks():
                 self.locks.release()
                 return True
+            case Prepare(launch=launch):
+                self._prepare(launch)
+                return False
             case Look():
                 self._look(state)
                 return False
@@ -132,21 +149,30 @@ class Actor:
                 assert_never(action)
 
     def ours(self) -> frozenset[int]:
-        """Pids of our backend."""
-        return frozenset(self.live.members()) if self.live is not None else frozenset()
+        """Pids of our backend, read afresh; from any thread. Raises OSError."""
+        live = self.live
+        return frozenset() if live is None else frozenset(live.members())
+
+    def setup_of(self, launch: Launch | None) -> Reading[None]:
+        """Whether what the launch's setup script makes is there, or why not and since when."""
+        if launch is None or launch.setup is None or launch.setup in self.setups:
+            return Known(None, self._clock.monotonic())
+        return self._unprepared.get(launch.setup, Unknown("the setup script was not run yet", float("-inf")))
 
     def _look(self, state: State) -> None:
         launch = self.live.record.launch if self.live is not None else state.order.launch
         if launch is not None:
             pause = BLOCKED_PAUSE if state.phase is Phase.BLOCKED else 0.0
-            self._looks.look(launch, self.ours(), pause)
+            self._looks.look(launch, self.ours, pause)
 
     def _take_locks(self, launch: Launch) -> bool:
         before = self.locks.held
         try:
-            self.lock_holders = self.locks.take(launch.locks)
+            self._name(self.locks.try_take(launch.locks))
         except BlockedError as error:
-            self.lock_holders = (Holder(None, None, None, f"the lock, which cannot be taken: {error.message}"),)
+            self._named, self.lock_holders, self.lock_fault = ("", 0.0), (), error.message
+            return False
+        self.lock_fault = None
         if self.lock_holders:
             return False
         self.locks.release(keep=launch.locks)
@@ -154,10 +180,18 @@ class Actor:
             self.locked_at = self._clock.monotonic()
         return True
 
+    def _name(self, taken: str | None) -> None:
+        """Who has the lock that is taken: found anew now and then, for the lock itself is tried at every turn."""
+        now = self._clock.monotonic()
+        if taken is None:
+            self._named, self.lock_holders = ("", 0.0), ()
+        elif taken != self._named[0] or now - self._named[1] >= NAMED_AGAIN:
+            self._named, self.lock_holders = (taken, now), name_holders(taken)
+
     async def _spawn(self, launch: Launch) -> None:
         """The record first: a crash between the two must lose nothing."""
         launch_id = f"{time.strftime('%Y%m%d%H%M%S', time.gmtime(self._clock.wall()))}-{secrets.token_hex(2)}"
-        enclosure = cgroup.choose(self._paths.instance, launch_id, os.environ)
+        enclosure = await asyncio.to_thread(cgroup.choose, self._paths.instance, launch_id, os.environ)
         entry = LaunchRecord(
             launch_id=launch_id,
             boot_id=self._boot_id,
@@ -178,45 +212,55 @@ class Actor:
             entry, str(self._paths.record), adopted=False, wake=self._wake, monotonic=self._clock.monotonic
         )
         try:
-            await self._prepare(launch)
-            self.live.started(self._start(entry))
-        except (OSError, ArcopsError) as error:
-            self.trouble = f"launch {launch_id} could not be spawned: {error}"
-            self.live.was_not_spawned()
+            key = spawn_key(launch)
+            self.live.started(self._start(entry, key))
+        except NotHereError as error:
+            # Not for good: a key that is being replaced is there again in a moment.
+            self.live.was_not_spawned(f"no API key: {error}")
+            return
+        except OSError as error:
+            self.live.was_not_spawned(str(error), error.errno)
             return
         self.trouble = None
-        await self._attend(entry)
+        await self._scraper.attend(launch_id, launch, key)
         backend_log.prune(str(self._paths.log_dir))
 
-    async def _prepare(self, launch: Launch) -> None:
-        """Run the setup script, unless that was done when the order was checked. Raises ArcopsError."""
-        if launch.setup is not None and launch.setup not in self.setups:
-            sourced = environment.sourced
-            self.setups[launch.setup] = await asyncio.to_thread(sourced, launch.setup, os.environ, SETUP_WITHIN)
+    def _prepare(self, launch: Launch) -> None:
+        """Begin to run the setup script, unless that is under way; the loop is woken when it has ended."""
+        script = launch.setup
+        if script is not None and script not in self._preparing:
+            task = asyncio.create_task(self._source(script))
+            self._preparing[script] = task
+            task.add_done_callback(lambda _: self._preparing.pop(script))
 
-    def _start(self, entry: LaunchRecord) -> "subprocess.Popen[bytes]":
+    async def _source(self, script: str) -> None:
+        at = self._clock.monotonic()
+        try:
+            self.setups[script] = await asyncio.to_thread(environment.sourced, script, os.environ, SETUP_WITHIN)
+        except (OSError, ArcopsError) as error:
+            reason = error.message if isinstance(error, ArcopsError) else str(error)
+            self._unprepared[script] = Unknown(reason, at)
+        self._wake()
+
+    def _start(self, entry: LaunchRecord, key: str | None) -> "subprocess.Popen[bytes]":
         """The keeper, in the enclosure, with the locks' descriptors and everything into the log. Raises OSError."""
         cgroup_path = cgroup.enter(entry.enclosure)
         keeper = spawn.keeper_command(entry.launch_id, entry.status_path, entry.launch.argv, cgroup_path)
         return spawn.spawn(
             cgroup.wrap(entry.enclosure, keeper),
-            self._environment(entry.launch),
+            self._environment(entry.launch, key),
             str(self._paths.state_dir),
             entry.log_path,
             self.locks.descriptors(),
         )
 
-    def _environment(self, launch: Launch) -> dict[str, str]:
+    def _environment(self, launch: Launch, key: str | None) -> dict[str, str]:
         """The backend's environment; the API key goes there, never into argv, where every user could read it."""
         setup: Mapping[str, str] = {} if launch.setup is None else self.setups[launch.setup]
         variables = environment_of(os.environ, setup, launch)
-        key = read_key(launch)
         if key is not None:
             variables["VLLM_API_KEY"] = key
         return variables
-
-    async def _attend(self, entry: LaunchRecord) -> None:
-        await self._scraper.attend(entry.launch_id, entry.launch, read_key(entry.launch))
 
     def _terminate(self, target: Target) -> None:
         if self.live is None:
@@ -233,15 +277,49 @@ class Actor:
         live = self.live
         if live is None or live.record.proven:
             return
-        self.ready_after = self._clock.monotonic() - live.record.spawned_monotonic
-        self._journal.loaded(live.record.launch.profile, self.ready_after)
-        live.mark_proven()
+        self._journal.loaded(live.record.launch.profile, self._clock.monotonic() - live.record.spawned_monotonic)
+        live.mark_proven(self._clock.wall())
 
     async def _forget(self) -> None:
-        live, self.live = self.live, None
+        """Last of all it is forgotten here: what cannot be removed is still to be seen, and tried again."""
         await self._scraper.leave()
-        if live is not None:
-            live.forget()
+        if self.live is not None:
+            self.live.forget()
+        self.live = None
+
+
+_UNREAD = "end that backend (with the arcops that started it, or its processes), remove the record, then start again"
+
+
+def may_live(unread: Unbelievable) -> bool:
+    """Whether a process may still run of which a record speaks that cannot be read: unknown is not gone."""
+    if unread.worthless:
+        return False
+    if unread.enclosure is None or any(one is not None and process.alive(one) for one in (unread.keeper, unread.main)):
+        return True
+    try:
+        return bool(cgroup.members(unread.enclosure, None if unread.keeper is None else unread.keeper.pid))
+    except OSError:
+        return True
+
+
+def _who(unread: Unbelievable) -> str:
+    return "" if unread.main is None else f" (pid {unread.main.pid})"
+
+
+def spawn_key(launch: Launch) -> str | None:
+    """The API key for a backend that is about to be spawned; None only where the launch wants none.
+
+    Raises NotHereError where it wants one and the file yields none, or anybody may read it: better no backend than one
+    that is open to everybody.
+    """
+    if launch.api_key_file is None:
+        return None
+    find_secret(launch.api_key_file, os.environ)
+    key = read_key(launch)
+    if key is None:
+        raise NotHereError(f"{launch.api_key_file} yields no key")
+    return key
 
 
 def read_key(launch: Launch) -> str | None:

@@ -1,6 +1,7 @@
 """The one backend that the launch record speaks of: found, watched, and its signs of life read."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -12,8 +13,8 @@ from arcops.core.diagnosis import Diagnosis, Evidence, diagnose
 from arcops.core.enclosure import EnclosureKind
 from arcops.core.phase import Phase
 from arcops.core.progress import StartProgress, advance
-from arcops.core.world import Backend, Ending, ProcessId
-from arcops.machine import backend_log, cgroup, keeper_status, process, record
+from arcops.core.world import Backend, Cause, Ending, ProcessId
+from arcops.machine import backend_log, cgroup, keeper_status, process, record, spawn
 from arcops.machine.backend_log import LogFollower
 from arcops.machine.record import LaunchRecord
 
@@ -22,6 +23,9 @@ DIAGNOSED_LINES = 4000
 
 NOT_EXECUTED = 127
 """The exit code of a command that could not be executed, as shells give it."""
+_FOR_GOOD = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC})
+_START_HINT = "is the file there, may it be executed, and is the interpreter that its first line (#!) names there?"
+"""What a start that fails with one of these lacks is not there a second later either: file, permission, interpreter."""
 EXIT_CODE_WITHIN = 0.5
 """Seconds that the keeper is given to write down how the main process ended; it takes some milliseconds."""
 
@@ -49,28 +53,49 @@ class LiveBackend:
         self._child: subprocess.Popen[bytes] | None = None
         self._watched: dict[ProcessId, int] = {}
         self._exit_code: int | None = None
-        self.trouble: str | None = None
+        self._unsaved: str | None = None
+        self._unseen: str | None = None
         self._ending: Ending | None = None
+        self.seen: tuple[int, ...] = ()
+        """Every process of the launch at the last look, the keeper included."""
+        for one in (launch.keeper, launch.main):
+            if one is not None:
+                self._watch(one)
 
     # -- what is true -------------------------------------------------------------------------------------------------
     def look(self) -> Backend:
         """The facts, read afresh."""
         self._learn()
-        if self.trouble is not None:
+        if self._unsaved is not None:
             self._save()
         main, keeper = self.record.main, self.record.keeper
         keeper_alive = keeper is not None and process.alive(keeper)
+        self._see()
         return Backend(
             launch_id=self.record.launch_id,
             launch=self.record.launch,
             main=main,
             main_alive=main is not None and self._exit_code is None and self._lives(main, keeper_alive),
             exit_code=self._exit_code,
-            processes=tuple(pid for pid in self.members() if keeper is None or pid != keeper.pid),
+            processes=tuple(pid for pid in self.seen if keeper is None or pid != keeper.pid),
             keeper_alive=keeper_alive,
             spawned_at=self.record.spawned_monotonic,
             proven=self.record.proven,
         )
+
+    @property
+    def trouble(self) -> str | None:
+        """What could not be read or written down about it, in words."""
+        return self._unsaved or self._unseen
+
+    def _see(self) -> None:
+        """Take the members; where they cannot be read those of the last look count: unknown is not gone."""
+        try:
+            self.seen = self.members()
+        except OSError as error:
+            self._unseen = f"the processes of launch {self.record.launch_id} cannot be read: {error.strerror}"
+        else:
+            self._unseen = None
 
     def _lives(self, main: ProcessId, keeper_alive: bool) -> bool:
         """Whether it lives, or has ended a moment ago and the keeper is about to say with which exit code."""
@@ -83,7 +108,7 @@ class LiveBackend:
         return True
 
     def members(self) -> tuple[int, ...]:
-        """Every process of the launch, the keeper included."""
+        """Every process of the launch, the keeper included, read afresh. Raises OSError."""
         keeper = self.record.keeper
         if self.record.enclosure.kind is EnclosureKind.SESSION and keeper is None:
             return ()
@@ -91,17 +116,24 @@ class LiveBackend:
 
     def _learn(self) -> None:
         """Take up what the keeper has written down, and watch for the end of what it named."""
+        starter = None if self._child is None else self._child.poll()
+        if starter is not None:
+            self._child = None
         if self._exit_code is None:
             status = keeper_status.read(self.record.status_path)
             if status is not None and status.launch == self.record.launch_id:
                 self._exit_code = status.exit
                 self._name(status.keeper, status.main)
+                if status.error is not None:
+                    self._ending = self._not_started(status.error, status.errno)
+            elif starter is not None:
+                # Read after its end, so nothing is to come any more: systemd-run was refused, or the disk is full.
+                words = "".join(backend_log.tail(self.record.log_path, 1))
+                self.was_not_spawned(f"its starter ended with exit code {starter} ({words or 'it said nothing'})")
         if self.record.keeper is None:
-            found = process.find_by_argument(self.record.launch_id)
+            found = process.find_script(spawn.KEEPER, self.record.launch_id)
             if found:
                 self._name(found[0], None)
-        if self._child is not None and self._child.poll() is not None:
-            self._child = None
 
     def _name(self, keeper: ProcessId, main: ProcessId | None) -> None:
         if self.record.keeper == keeper and (main is None or self.record.main == main):
@@ -116,7 +148,11 @@ class LiveBackend:
         """Wake the loop the moment this process ends: a pidfd becomes readable then."""
         if one in self._watched:
             return
-        descriptor = process.open_pidfd(one)
+        try:
+            descriptor = process.open_pidfd(one)
+        except OSError:
+            # Out of descriptors: its end is seen by the next look, only later.
+            return
         if descriptor is None:
             return
         self._watched[one] = descriptor
@@ -142,7 +178,8 @@ class LiveBackend:
         return backend_log.size(self.record.log_path) or 0
 
     def cpu_seconds(self) -> float:
-        return process.cpu_seconds(self.members())
+        """Processor time of the processes of the last look."""
+        return process.cpu_seconds(self.seen)
 
     def ending(self, phase: Phase) -> Ending:
         """Why the main process ended, judged once from exit code, phase and log."""
@@ -169,13 +206,24 @@ class LiveBackend:
         if keeper is not None:
             self._name(keeper, None)
 
-    def was_not_spawned(self) -> None:
-        """There is no process, and there will be none."""
+    def was_not_spawned(self, reason: str, error_number: int | None = None) -> None:
+        """There is no process, and there will be none: `reason` in words, with the kernel's number if it has one."""
         self._exit_code = NOT_EXECUTED
+        self._ending = self._not_started(reason, error_number)
 
-    def mark_proven(self) -> None:
-        """It has served: the next supervisor need not ask it for a first answer."""
-        self.record = replace(self.record, proven=True)
+    def _not_started(self, reason: str, error_number: int | None) -> Ending:
+        """Judged from the error itself: no log says more."""
+        return Ending(
+            launch_id=self.record.launch_id,
+            cause=Cause.SPAWN_FAILED,
+            summary=f"{self.record.launch.profile} could not be started: {reason}",
+            hint=_START_HINT if error_number in _FOR_GOOD else "see `arcops logs`",
+            deterministic=error_number in _FOR_GOOD,
+        )
+
+    def mark_proven(self, ready_at: float) -> None:
+        """It has served since `ready_at` (seconds since the epoch): the next supervisor asks for no first answer."""
+        self.record = replace(self.record, proven=True, ready_at=ready_at)
         self._save()
 
     def _save(self) -> None:
@@ -183,9 +231,9 @@ class LiveBackend:
         try:
             record.write(self._record_path, self.record)
         except OSError as error:
-            self.trouble = f"the launch record cannot be written: {error.strerror}"
+            self._unsaved = f"the launch record cannot be written: {error.strerror}"
         else:
-            self.trouble = None
+            self._unsaved = None
 
     def terminate_main(self) -> None:
         if self.record.main is not None:
@@ -194,14 +242,25 @@ class LiveBackend:
     def terminate_everyone(self) -> None:
         """SIGTERM to each process but the keeper, which ignores it and goes last."""
         keeper = self.record.keeper
-        for pid in self.members():
+        inside = self.members()
+        for pid in inside:
             one = process.identify(pid)
             if one is not None and one != keeper:
                 process.signal(one, signal.SIGTERM)
+        self._signal_outside(inside, signal.SIGTERM)
 
     def kill_everyone(self) -> None:
+        """SIGKILL to all; the keeper, which has the locks, goes last and by itself. Repeat until all are gone."""
         keeper = self.record.keeper
+        inside = self.members()
         cgroup.kill(self.record.enclosure, keeper.pid if keeper is not None else None)
+        self._signal_outside(inside, signal.SIGKILL)
+
+    def _signal_outside(self, inside: tuple[int, ...], number: signal.Signals) -> None:
+        """A keeper that is not in its enclosure (yet) has no children: systemd-run waits for systemd, or hangs."""
+        keeper = self.record.keeper
+        if keeper is not None and keeper.pid not in inside:
+            process.signal(keeper, number)
 
     def forget(self) -> None:
         """Nothing of it lives: remove what was written down about it. The log stays."""
@@ -225,7 +284,7 @@ class LiveBackend:
 def _as_ending(launch_id: str, diagnosis: Diagnosis) -> Ending:
     return Ending(
         launch_id=launch_id,
-        cause=diagnosis.cause.value,
+        cause=diagnosis.cause,
         summary=diagnosis.summary,
         hint=diagnosis.hint,
         deterministic=diagnosis.deterministic,

@@ -42,8 +42,8 @@ def exposition(status: wire.Status, turns: int) -> bytes:
 def _of_backend(status: wire.Status, name: str) -> float | None:
     if status.backend is None:
         return None
-    value: float = getattr(status.backend, name)
-    return float(value)
+    value: float | None = getattr(status.backend, name)
+    return None if value is None else float(value)
 
 
 def _flag(value: bool | None) -> float | None:

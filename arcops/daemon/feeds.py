@@ -6,7 +6,7 @@ current when it can write again.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -83,20 +83,26 @@ class Feeds:
             after = max(0, self._journal.newest_event + after)
         return tuple(_wire_event(event) for event in self._journal.events(after, limit))
 
-    async def logs(self, lines: int, launch: str | None) -> AsyncIterator[bytes]:
-        """The tail of a log, then its new lines; without a launch, from each launch to the next."""
+    async def logs(self, lines: int, launch: str | None) -> AsyncGenerator[bytes]:
+        """The tail of a log, then its new lines; without a launch, from each launch to the next.
+
+        A launch is followed to its last words: whatever it wrote was written before the next one took its place.
+        """
         current = launch or self._newest_launch()
         follower, tail = await asyncio.to_thread(self._tail_to_follow, lines, current)
         yield _event(wire.encode(wire.LogLines(launch_id=current, lines=tuple(tail))))
         quiet = 0.0
         while not self.closing.is_set():
             newest = launch or self._newest_launch()
-            if newest != current:
-                current, follower = newest, self._follower(newest)
-            new = follower.read_new() if follower is not None else []
-            if new:
+            over = newest != current
+            while new := [] if follower is None else follower.read_new() or (follower.read_rest() if over else []):
                 quiet = 0.0
                 yield _event(wire.encode(wire.LogLines(launch_id=current, lines=tuple(new))))
+                if not over:
+                    break
+            if over:
+                current, follower = newest, self._follower(newest)
+                continue
             await asyncio.sleep(LOG_EVERY)
             quiet += LOG_EVERY
             if quiet >= COMMENT_EVERY:

@@ -1,9 +1,18 @@
-"""What must not be lost: orders before they are acknowledged, and every transition with its reason."""
+"""What must not be lost: orders before they are acknowledged, and every transition with its reason.
 
-from collections.abc import Callable
+Everything is written by one thread, in the order in which it was told, so that a disk that hangs never holds up the
+loop. What the store does not take for now waits and is tried again; until then it is `trouble`.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeAlias, assert_never
 
 import msgspec
+import structlog
 
 from arcops.core.action import Settle
 from arcops.core.phase import Phase
@@ -12,7 +21,11 @@ from arcops.core.world import Ending
 from arcops.daemon.clock import Clock
 from arcops.machine.store import Store, StoredEvent, StoredOrder, StoreError
 
+MOST_WAITING = 1_000
+"""Events that wait for the store; later ones are lost, and said to be. Outcomes of orders are never lost."""
 _ATTEMPTS = "attempts"
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +41,17 @@ class Attempts:
     failure: Ending | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """How long a start took."""
+
+    profile: str
+    seconds: float
+
+
+_Entry: TypeAlias = StoredEvent | Settle | Attempts | _Loaded
+
+
 class Journal:
     """The store, with its faults turned into `trouble`: a full disk must not take the supervisor down.
 
@@ -39,9 +63,31 @@ class Journal:
         self._clock = clock
         self._boot_id = boot_id
         self._next_order = store.highest_order_id() + 1
-        self.trouble: str | None = None
         newest = store.last_events(1)
         self.newest_event = newest[0].id if newest else 0
+        """Id of the last event, written or not."""
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._guard = threading.Lock()
+        self._waiting: deque[_Entry] = deque()
+        self._is_writing = False
+        self._fault: str | None = None
+        self._lost = 0
+
+    @property
+    def trouble(self) -> str | None:
+        """What is not written (yet), in words; None when everything is."""
+        with self._guard:
+            waiting, fault, lost = len(self._waiting), self._fault, self._lost
+        if fault is not None and waiting:
+            also = f", and {lost} could not be kept" if lost else ""
+            return f"the history cannot be written: {fault} ({waiting} entries wait{also})"
+        return f"{lost} entries of the history could not be kept: {fault or 'too many waited'}" if lost else None
+
+    # -- orders -------------------------------------------------------------------------------------------------------
+    @property
+    def knows_no_order(self) -> bool:
+        """Not one order was ever written: the database is new, or the old one was lost."""
+        return self._store.highest_order_id() == 0
 
     @property
     def order_in_force(self) -> StoredOrder | None:
@@ -57,47 +103,55 @@ class Journal:
         self._next_order += 1
         return number
 
-    def write_order(self, order: Order) -> None:
-        """Write an accepted order down. Raises StoreError: then it is not accepted."""
-        previous = order.previous
-        self._store.save_order(
-            StoredOrder(
-                id=order.id,
-                goal=order.goal.value,
-                profile=order.profile,
-                fallback=previous.profile if previous is not None and order.returns else None,
-                replaces=order.replaces,
-                drain=order.drain,
-                accepted_at=self._clock.wall(),
-                state="accepted",
-                why="",
+    async def write_order(self, order: Order) -> None:
+        """Write an order down, behind all that was told before. Raises StoreError: then it is not accepted."""
+        stored = stored_order(order, self._clock.wall())
+        await asyncio.wrap_future(self._writer.submit(self._write_order, stored))
+
+    def settle(self, action: Settle) -> None:
+        """Write down what became of an order."""
+        self._tell(action)
+
+    # -- the history --------------------------------------------------------------------------------------------------
+    def event(self, kind: str, state: State, reason: str, launch_id: str | None = None) -> None:
+        """One entry of the history."""
+        with self._guard:
+            if len(self._waiting) >= MOST_WAITING:
+                self._lost += 1
+                return
+        self.newest_event += 1
+        self._tell(
+            StoredEvent(
+                id=self.newest_event,
+                at=self._clock.wall(),
+                kind=kind,
+                phase=state.phase.value,
+                profile=state.order.profile if state.order.goal is Goal.RUN else None,
+                launch_id=launch_id,
+                reason=reason,
             )
         )
 
-    def settle(self, action: Settle) -> None:
-        outcome = action.outcome
-        state = "committed" if action.stands else ("superseded" if outcome.superseded else "failed")
-        self._try(lambda: self._store.settle(outcome.order_id, state, outcome.summary))
+    def events(self, after: int, limit: int) -> tuple[StoredEvent, ...]:
+        """A page of the history, oldest first, with what waits to be written. Raises StoreError."""
+        # In this order: what is written between the two is then found twice, never missed.
+        with self._guard:
+            waiting = [entry for entry in self._waiting if isinstance(entry, StoredEvent)]
+        written = self._store.events(after=after, limit=limit)
+        last = written[-1].id if written else after
+        return (*written, *(event for event in waiting if event.id > last))[:limit]
 
-    def event(self, kind: str, state: State, reason: str, launch_id: str | None = None) -> None:
-        """One entry of the history."""
-        profile = state.order.profile if state.order.goal is Goal.RUN else None
-        entry = StoredEvent(
-            id=0,
-            at=self._clock.wall(),
-            kind=kind,
-            phase=state.phase.value,
-            profile=profile,
-            launch_id=launch_id,
-            reason=reason,
-            data="{}",
-        )
+    def loaded(self, profile: str, seconds: float) -> None:
+        """Remember how long a start took."""
+        self._tell(_Loaded(profile, seconds))
 
-        def write() -> None:
-            self.newest_event = self._store.add_event(entry)
+    def usual_load_time(self, profile: str) -> float | None:
+        try:
+            return self._store.usual_load_time(profile)
+        except StoreError:
+            return None
 
-        self._try(write)
-
+    # -- attempts -----------------------------------------------------------------------------------------------------
     def attempts(self, state: State) -> None:
         """Keep how the ordered launch has failed so far: a new supervisor must not begin to count anew."""
         kept = Attempts(
@@ -108,10 +162,10 @@ class Journal:
             reason=state.reason,
             failure=state.failure,
         )
-        self._try(lambda: self._store.remember(_ATTEMPTS, msgspec.json.encode(kept).decode()))
+        self._tell(kept)
 
-    def recalled(self, state: State) -> State:
-        """`state` with the failures of its order, and its latch if that was set in this boot.
+    def recalled(self, state: State, *, latch: bool) -> State:
+        """`state` with the failures of its order, and with `latch` its latch too, if that was set in this boot.
 
         A reboot is worth one more attempt: it resets drivers and memory. It does not reset the count.
         """
@@ -122,7 +176,7 @@ class Journal:
         # A time in the future is a clock that was set back: it counts as now.
         failures = tuple(now - max(0.0, wall - at) for at in kept.failures)
         state = replace(state, failures=failures)
-        if not kept.latched or kept.boot_id != self._boot_id:
+        if not latch or not kept.latched or kept.boot_id != self._boot_id:
             return state
         return replace(state, phase=Phase.FAILED, reason=kept.reason, failure=kept.failure)
 
@@ -133,24 +187,107 @@ class Journal:
         except (StoreError, msgspec.DecodeError):
             return None
 
-    def events(self, after: int, limit: int) -> tuple[StoredEvent, ...]:
-        """A page of the history, oldest first. Raises StoreError."""
-        return self._store.events(after=after, limit=limit)
+    # -- writing ------------------------------------------------------------------------------------------------------
+    def retry(self) -> None:
+        """Try again to write what waits, if anything does."""
+        with self._guard:
+            if self._waiting:
+                self._set_off()
 
-    def loaded(self, profile: str, seconds: float) -> None:
-        """Remember how long a start took."""
-        self._try(lambda: self._store.record_launch(profile, seconds))
+    async def close(self) -> None:
+        """Write what waits, with some patience, and end the thread. The store may be closed afterwards."""
+        await asyncio.wrap_future(self._writer.submit(self._write_last))
+        self._writer.shutdown()
+        if self.trouble is not None:
+            _log.warning("journal", trouble=self.trouble)
 
-    def usual_load_time(self, profile: str) -> float | None:
+    def _tell(self, entry: _Entry) -> None:
+        with self._guard:
+            self._waiting.append(entry)
+            self._set_off()
+
+    def _set_off(self) -> None:
+        """Have the thread write, unless it does already. The guard is held."""
+        if not self._is_writing:
+            self._is_writing = True
+            self._writer.submit(self._write_waiting).add_done_callback(_complain)
+
+    def _write_waiting(self) -> None:
+        """On the writer's thread: write until nothing waits, or the store takes no more for now."""
         try:
-            return self._store.usual_load_time(profile)
-        except StoreError:
+            while (entry := self._next()) is not None:
+                try:
+                    self._write(entry)
+                except StoreError as error:
+                    self._fault = error.reason
+                    if error.may_pass:
+                        return
+                    self._lost += 1
+                    _log.warning("journal", lost=str(entry), reason=error.reason)
+                with self._guard:
+                    self._waiting.popleft()
+        finally:
+            self._is_writing = False
+
+    def _next(self) -> _Entry | None:
+        """What is to be written next. That nothing is, is settled under the guard: what comes then sets off anew."""
+        with self._guard:
+            if self._waiting:
+                return self._waiting[0]
+            self._is_writing = False
+            if self._lost == 0:
+                self._fault = None
             return None
 
-    def _try(self, write: Callable[[], object]) -> None:
+    def _write(self, entry: _Entry) -> None:
+        match entry:
+            case StoredEvent():
+                self._store.add_event(entry)
+            case Settle(outcome=outcome, stands=stands):
+                state = "committed" if stands else ("superseded" if outcome.superseded else "failed")
+                self._store.settle(outcome.order_id, state, outcome.summary)
+            case Attempts():
+                self._store.remember(_ATTEMPTS, msgspec.json.encode(entry).decode())
+            case _Loaded(profile=profile, seconds=seconds):
+                self._store.record_launch(profile, seconds)
+            case _:
+                assert_never(entry)
+
+    def _write_order(self, order: StoredOrder) -> None:
+        """On the writer's thread. What became of earlier orders comes first: a later one is read in its light."""
+        with self._store.patiently():
+            self._write_waiting()
+            with self._guard:
+                if any(isinstance(entry, Settle) for entry in self._waiting):
+                    raise StoreError(self._fault or "it takes nothing", may_pass=True)
+            self._store.save_order(order)
+
+    def _write_last(self) -> None:
+        """On the writer's thread."""
         try:
-            write()
+            with self._store.patiently():
+                self._write_waiting()
         except StoreError as error:
-            self.trouble = f"the history cannot be written: {error.reason}"
-        else:
-            self.trouble = None
+            self._fault = error.reason
+
+
+def stored_order(order: Order, accepted_at: float) -> StoredOrder:
+    """An order as it is written down."""
+    previous = order.previous
+    return StoredOrder(
+        id=order.id,
+        goal=order.goal.value,
+        profile=order.profile,
+        fallback=previous.profile if previous is not None and order.returns else None,
+        replaces=order.replaces,
+        drain=order.drain,
+        accepted_at=accepted_at,
+        state="committed" if order.committed else "accepted",
+    )
+
+
+def _complain(done: "Future[None]") -> None:
+    """A fault of ours on the writer's thread would otherwise be seen by nobody."""
+    fault = done.exception()
+    if fault is not None:
+        _log.error("journal", exc_info=fault)

@@ -1,28 +1,67 @@
 """The loop: the only code that changes the state. Observe, decide, write down, act; again."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 import structlog
 
-from arcops.core.action import Settle
+from arcops.core.action import (
+    Action,
+    Ask,
+    Forget,
+    KillEveryone,
+    Look,
+    MarkProven,
+    Prepare,
+    ReleaseLocks,
+    Settle,
+    Spawn,
+    TakeLocks,
+    Terminate,
+)
 from arcops.core.admit import AlreadySo, Refusal, Request, admit
 from arcops.core.decide import Decision, decide
-from arcops.core.errors import ArcopsError
+from arcops.core.decide.moves import patience
+from arcops.core.errors import ArcopsError, ExitCode
 from arcops.core.phase import Phase
-from arcops.core.state import Goal, Order, State
+from arcops.core.state import Goal, Order, Outcome, State
 from arcops.core.world import World
 from arcops.daemon.act import Actor
 from arcops.daemon.clock import Clock
-from arcops.daemon.journal import Journal
+from arcops.daemon.journal import Journal, stored_order
 from arcops.daemon.observe import Observer
 
 SETTLED_EVERY = 1.0
-"""Seconds between two turns in a phase that lasts."""
+"""Seconds between two turns in a phase that lasts; what ends it, a process or an order, wakes the loop by itself."""
 MOVING_EVERY = 0.05
 """Seconds between two turns in a phase that is a means to an end."""
-_LASTING = frozenset({Phase.STOPPED, Phase.BLOCKED, Phase.SERVING, Phase.BACKOFF, Phase.FAILED, Phase.WEDGED})
+_LASTING = frozenset(
+    {
+        Phase.STOPPED,
+        Phase.BLOCKED,
+        Phase.SERVING,
+        Phase.DRAINING,
+        Phase.BACKOFF,
+        Phase.FAILED,
+        Phase.STUCK,
+        Phase.WEDGED,
+    }
+)
+_DOING: Mapping[type[Action], str] = {
+    TakeLocks: "take the locks",
+    ReleaseLocks: "let the locks go",
+    Prepare: "run the setup script",
+    Look: "look at port and card",
+    Spawn: "spawn the backend",
+    Terminate: "send SIGTERM to the backend",
+    KillEveryone: "kill the backend's processes",
+    Ask: "ask the backend",
+    MarkProven: "mark the launch as proven",
+    Forget: "remove the launch record",
+    Settle: "write an outcome down",
+}
 
 _log = structlog.get_logger(__name__)
 
@@ -40,6 +79,9 @@ class Loop:
         self._woken = asyncio.Event()
         self._listeners: set[asyncio.Event] = set()
         self._leaving = False
+        self._admitting = asyncio.Lock()
+        self._failed: type[Action | World] | None = None
+        """What failed last and is still `trouble`: an action, or the look at the world."""
         self.turns = 0
         """For the watchdog: a loop that really turns."""
 
@@ -57,21 +99,55 @@ class Loop:
     def unlisten(self, event: asyncio.Event) -> None:
         self._listeners.discard(event)
 
-    def submit(self, request: Request) -> Order | str:
+    async def submit(self, request: Request) -> Order | str:
         """Take an order: the Order once it is written down, or why there is nothing to do. Raises ArcopsError."""
+        async with self._admitting:
+            while True:
+                admitted = self._admit(request, self._journal.next_order_id())
+                if isinstance(admitted, str):
+                    return admitted
+                order = admitted.state.order
+                taken = await self._write(request, order)
+                if taken is not None:
+                    self._take(taken)
+                    return taken.state.order
+                self._withdraw(order)
+
+    def _admit(self, request: Request, order_id: int) -> Decision | str:
+        """What the order does to the state as it is now. Raises ArcopsError where it is refused."""
         if self._leaving:
             raise ArcopsError("the daemon is stopping", hint="start it again, then repeat the order")
-        order_id = self._journal.next_order_id()
-        running = self._actor.live.record.launch_id if self._actor.live is not None else None
-        match admit(self.state, request, order_id, running):
+        match admit(self.state, request, order_id, self._launch_id()):
             case Refusal(reason=reason, hint=hint, exit_code=code):
                 raise ArcopsError(reason, hint=hint, exit_code=code)
             case AlreadySo(summary=summary):
                 return summary
             case Decision() as accepted:
-                self._journal.write_order(accepted.state.order)
-                self._take(accepted)
-                return accepted.state.order
+                return accepted
+
+    async def _write(self, request: Request, order: Order) -> Decision | None:
+        """Write an order down while the loop turns on; then what it does, or None where it would read otherwise now.
+
+        Raises ArcopsError where it cannot be written, or would be refused now.
+        """
+        try:
+            await self._journal.write_order(order)
+        except asyncio.CancelledError:
+            self._withdraw(order)
+            raise
+        try:
+            again = self._admit(request, order.id)
+        except ArcopsError:
+            self._withdraw(order)
+            raise
+        if isinstance(again, Decision) and stored_order(again.state.order, 0.0) == stored_order(order, 0.0):
+            return again
+        return None
+
+    def _withdraw(self, order: Order) -> None:
+        """It was written down, but nobody was told that it is accepted."""
+        summary = "the state changed while the order was written down"
+        self._journal.settle(Settle(Outcome(order.id, ExitCode.FAILED, summary, superseded=True), stands=False))
 
     def _take(self, accepted: Decision) -> None:
         self.state = accepted.state
@@ -79,8 +155,9 @@ class Loop:
         self._journal.event("order", self.state, f"order {order.id}: {request_words(order)}")
         for action in accepted.actions:
             match action:
-                case Settle():
+                case Settle(outcome=outcome):
                     self._journal.settle(action)
+                    self._tell_outcome(outcome)
                 case _:
                     raise AssertionError(f"accepting an order only settles what it overtakes, not {action}")
         self.wake()
@@ -111,17 +188,45 @@ class Loop:
     async def turn(self) -> bool:
         """One look, one decision, its actions; true if the world is different at once."""
         self.turns += 1
+        self._journal.retry()
         before = self.state
-        world = self._observer.look(before)
+        try:
+            world = self._observer.look(before)
+        except OSError as error:
+            # What cannot be seen is not judged: the state stays as it is until somebody can look.
+            self._fail(World, "look at the backend", error)
+            return False
+        self._succeed(World)
         decision = decide(before, world)
         self.world = world
         self.state = decision.state
         self._record(before, decision.state)
         changed = decision.state.phase is not before.phase
         for action in decision.actions:
-            changed = await self._actor.perform(action, self.state) or changed
+            changed = await self._perform(action) or changed
         self._tell()
         return changed
+
+    async def _perform(self, action: Action) -> bool:
+        """Do it. What the machine refuses is trouble, told and judged by what is seen next, and not our end."""
+        kind = type(action)
+        try:
+            changed = await self._actor.perform(action, self.state)
+        except OSError as error:
+            self._fail(kind, _DOING.get(kind, kind.__name__), error)
+            return False
+        self._succeed(kind)
+        return changed
+
+    def _fail(self, what: type[Action | World], doing: str, error: OSError) -> None:
+        trouble = f"the supervisor could not {doing}: {error}"
+        if self._actor.trouble != trouble:
+            _log.warning("trouble", trouble=trouble)
+        self._actor.trouble, self._failed = trouble, what
+
+    def _succeed(self, what: type[Action | World]) -> None:
+        if self._failed is what:
+            self._actor.trouble = self._failed = None
 
     def resolved(self, order: Order) -> None:
         """The profile of an order that was waiting for it has been read (or cannot be)."""
@@ -133,27 +238,45 @@ class Loop:
             self.state = replace(self.state, order=replace(current, previous=order))
         self.wake()
 
+    def _launch_id(self) -> str | None:
+        return self._actor.live.record.launch_id if self._actor.live is not None else None
+
     def _record(self, before: State, after: State) -> None:
-        if after.failures != before.failures or (after.phase is Phase.FAILED) != (before.phase is Phase.FAILED):
+        latch_moved = (after.phase is Phase.FAILED) != (before.phase is Phase.FAILED)
+        # An end of the daemon is no forgiveness: what it clears in memory stays written down for the next one.
+        if not self._leaving and (after.failures != before.failures or latch_moved):
             self._journal.attempts(after)
-        if after.phase is before.phase and after.settled == before.settled:
-            return
-        launch_id = self._actor.live.record.launch_id if self._actor.live is not None else None
         if after.phase is not before.phase:
+            launch_id = self._launch_id()
             _log.info("phase", phase=after.phase.value, reason=after.reason, launch=launch_id)
             self._journal.event("phase", after, after.reason, launch_id)
         for outcome in after.settled:
             if outcome not in before.settled:
-                _log.info("outcome", order=outcome.order_id, exit_code=int(outcome.exit_code), summary=outcome.summary)
-                self._journal.event("outcome", after, f"order {outcome.order_id}: {outcome.summary}", launch_id)
+                self._tell_outcome(outcome)
+
+    def _tell_outcome(self, outcome: Outcome) -> None:
+        _log.info("outcome", order=outcome.order_id, exit_code=int(outcome.exit_code), summary=outcome.summary)
+        summary = f"order {outcome.order_id}: {outcome.summary}"
+        self._journal.event("outcome", self.state, summary, self._launch_id())
 
     async def _rest(self) -> None:
-        seconds = SETTLED_EVERY if self.state.phase in _LASTING else MOVING_EVERY
-        if self.state.phase is Phase.BACKOFF and self.state.retry_at is not None:
-            seconds = min(seconds, max(0.0, self.state.retry_at - self._clock.monotonic()))
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self._pause()):
                 await self._woken.wait()
+
+    def _pause(self) -> float:
+        """Seconds until the next turn, if nothing wakes the loop before."""
+        state = self.state
+        if state.phase not in _LASTING:
+            return MOVING_EVERY
+        due = None
+        if state.phase is Phase.BACKOFF:
+            due = state.retry_at
+        elif state.phase is Phase.DRAINING and self.world is not None and self.world.backend is not None:
+            due = state.since + patience(state.order, self.world.backend)
+        if due is None:
+            return SETTLED_EVERY
+        return min(SETTLED_EVERY, max(0.0, due - self._clock.monotonic()))
 
     def _tell(self) -> None:
         for event in self._listeners:

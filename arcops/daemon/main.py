@@ -5,7 +5,7 @@ import os
 import pwd
 import signal
 import sys
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import structlog
@@ -13,10 +13,12 @@ import typer
 
 from arcops import __version__
 from arcops.config.paths import DEFAULT_INSTANCE, Paths
+from arcops.core.decide.moves import ended
 from arcops.core.errors import ArcopsError
 from arcops.core.quantity import Known
 from arcops.core.state import NOTHING_ORDERED, Goal, Order, State
 from arcops.daemon.act import Actor
+from arcops.daemon.backend import LiveBackend
 from arcops.daemon.clock import Clock
 from arcops.daemon.feeds import Feeds
 from arcops.daemon.journal import Journal
@@ -29,7 +31,7 @@ from arcops.daemon.server import Api, ControlServer
 from arcops.daemon.status import StatusWriter
 from arcops.machine import linger, process, systemd
 from arcops.machine.lock import DaemonLock
-from arcops.machine.store import Store
+from arcops.machine.store import Store, StoreError
 
 LINGER_KEEPS = 30.0
 """Seconds for which the answer about lingering is kept."""
@@ -80,6 +82,7 @@ class Lingering:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._user = _user()  # once, and before the loop turns: a user database in the network may take its time
         self._at = float("-inf")
         self._value: bool | None = None
 
@@ -87,7 +90,7 @@ class Lingering:
         now = self._clock.monotonic()
         if now - self._at > LINGER_KEEPS:
             self._at = now
-            reading = linger.lingering(_user())
+            reading = linger.lingering(self._user)
             self._value = reading.value if isinstance(reading, Known) else None
         return self._value
 
@@ -102,34 +105,75 @@ def _user() -> str:
 async def serve(paths: Paths) -> None:
     """Run the daemon until it is told to end. Raises ArcopsError where it cannot begin."""
     paths.make()
-    instance_lock = DaemonLock()
-    instance_lock.acquire(str(paths.daemon_lock))
-    store = Store.open(str(paths.database))
-    try:
+    with ExitStack() as held:
+        # Two, because neither directory settles the other: a second login may bring another runtime directory.
+        for path in (paths.daemon_lock, paths.state_lock):
+            lock = DaemonLock()
+            lock.acquire(str(path))
+            held.callback(lock.release)
+        store = Store.open(str(paths.database))
+        held.callback(store.close)
         parts = assemble(paths, store, Clock())
-        if store.recovered is not None:
-            parts.journal.event("trouble", parts.loop.state, store.recovered)
-        await _restore(parts)
-        await _run(parts)
-    finally:
-        store.close()
-        instance_lock.release()
+        try:
+            if store.recovered is not None:
+                parts.journal.event("trouble", parts.loop.state, store.recovered)
+            parts.server.listen()
+            await _restore(parts)
+            await _run(parts)
+        finally:
+            parts.server.close()
+            await parts.journal.close()
 
 
 async def _restore(parts: Parts) -> None:
     """What an earlier supervisor left: its backend, the order in force, and how often that has failed."""
-    disbelief = await parts.actor.adopt()
+    journal, loop = parts.journal, parts.loop
+    try:
+        disbelief = await parts.actor.adopt()
+    except OSError as error:
+        disbelief = f"what an earlier supervisor left cannot be taken up in full: {error}"
     if disbelief is not None:
-        parts.journal.event("trouble", parts.loop.state, disbelief)
-    order = _order_in_force(parts.journal)
+        journal.event("trouble", loop.state, disbelief)
+    order = await _order_of_backend(parts) or _order_in_force(journal)
     restored = replace(
-        parts.loop.state,
+        loop.state,
         reason="nothing is ordered to run" if order.goal is Goal.STOP else f"{order.profile} is ordered to run",
         order=order,
     )
-    # A backend that lives is judged by what it does, not by what failed before it.
-    parts.loop.state = restored if parts.actor.live is not None else parts.journal.recalled(restored)
-    parts.journal.event("daemon", parts.loop.state, f"arcopsd {__version__} started (pid {os.getpid()})")
+    # A backend that lives is judged by what it does, not by a latch that was set before it; the count goes on.
+    loop.state = journal.recalled(restored, latch=parts.actor.live is None)
+    journal.event("daemon", loop.state, f"arcopsd {__version__} started (pid {os.getpid()})")
+
+
+async def _order_of_backend(parts: Parts) -> Order | None:
+    """The order to run the backend that lives, where the database that should say so was lost; None otherwise.
+
+    A backend is only ever launched by an order, and an order to stop it would not have left it alone for long.
+    """
+    live, journal = parts.actor.live, parts.journal
+    if live is None or not journal.knows_no_order or not _lives(live):
+        return None
+    launch = live.record.launch
+    order = Order(journal.next_order_id(), Goal.RUN, launch.profile, launch)
+    state = replace(parts.loop.state, order=order)
+    try:
+        await journal.write_order(order)
+    except StoreError as error:
+        journal.event(
+            "trouble", state, f"order {order.id} cannot be written down: {error.reason}", live.record.launch_id
+        )
+    because = f"no order is on record, but launch {live.record.launch_id} of it runs"
+    journal.event("order", state, f"order {order.id}: run {launch.profile} ({because})", live.record.launch_id)
+    return order
+
+
+def _lives(live: LiveBackend) -> bool:
+    """Whether the backend is up or coming up. Where nobody can look it is not given up."""
+    try:
+        backend = live.look()
+    except OSError:
+        return True
+    return not ended(backend) and (backend.main_alive or backend.keeper_alive)
 
 
 def _order_in_force(journal: Journal) -> Order:
@@ -198,11 +242,13 @@ async def _run(parts: Parts) -> None:
         parts.feeds.closing.set()
         parts.loop.wake()
         parts.server.should_exit = True
-        for task in (telling, scraping, resolving, turning):
+        beside = (telling, scraping, resolving, turning)
+        for task in beside:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-        await asyncio.wait({serving})
+        # Whatever one of them ends with, the others and what comes below have to end too.
+        for outcome in await asyncio.gather(*beside, serving, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                _log.error("ended by a fault", exc_info=outcome)
         await parts.looks.close()
         await parts.scraper.leave()
         if parts.actor.live is not None:

@@ -1,7 +1,6 @@
 """One look at everything: gathers what is cheap now and what the slower observers said last."""
 
-from collections.abc import Callable
-
+from arcops.core.decide.moves import ended
 from arcops.core.metrics import Sample
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Reading, Unknown
@@ -32,14 +31,16 @@ class Observer:
         self._scraper.set_pace(pace_of(state.phase))
         live = self._actor.live
         ending = None
-        if backend is not None and live is not None and backend.main is not None and not backend.main_alive:
+        if backend is not None and live is not None and ended(backend):
             ending = live.ending(state.phase)
+        port, card = self._looks.seen(backend.launch if backend is not None else state.order.launch)
         return World(
             now=self._clock.monotonic(),
             dice=self._clock.dice(),
             lock=self._lock(state, backend),
-            port=self._looks.port,
-            card=self._looks.card,
+            port=port,
+            card=card,
+            setup=self._actor.setup_of(state.order.launch),
             backend=backend,
             server=self._scraper.server,
             answer=self._scraper.answer,
@@ -52,7 +53,7 @@ class Observer:
         live = self._actor.live
         if live is None:
             return None
-        if self._actor.phase_rises:
+        if self._actor.unproven:
             live.read_progress()
         return live.look()
 
@@ -67,14 +68,13 @@ class Observer:
         if not missing:
             return Known(Lock(ours=True, holders=(), since=self._actor.locked_at), now)
         if backend is not None and self._actor.live is not None:
-            return self._inherited(missing, backend, self._actor.live.members, now)
+            return self._inherited(missing, backend, self._actor.live.seen, now)
+        if self._actor.lock_fault is not None:
+            return Unknown(self._actor.lock_fault, now)
         return Known(Lock(ours=False, holders=self._actor.lock_holders, since=now), now)
 
-    def _inherited(
-        self, missing: list[str], backend: Backend, members: Callable[[], tuple[int, ...]], now: float
-    ) -> Reading[Lock]:
+    def _inherited(self, missing: list[str], backend: Backend, pids: tuple[int, ...], now: float) -> Reading[Lock]:
         try:
-            pids = members()
             ours = all(lock.holds(path, pids) for path in missing)
         except OSError as error:
             return Unknown(f"the lock's holder cannot be read: {error.strerror}", now)

@@ -2,21 +2,25 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
 from arcops.config import Config
-from arcops.core.admit import Request, Verb
+from arcops.core.admit import Refusal, Request, Verb, to_restart
+from arcops.core.decide.sight import obstacle
 from arcops.core.errors import ArcopsError, BlockedError, ExitCode
 from arcops.core.launch import Launch
-from arcops.core.quantity import Unknown
+from arcops.core.quantity import Known
 from arcops.core.state import Goal, Order
+from arcops.core.world import Holder
 from arcops.daemon.act import SETUP_WITHIN, Actor
 from arcops.daemon.clock import Clock
 from arcops.daemon.looks import look_at_cards, look_at_port
 from arcops.daemon.loop import Loop
+from arcops.daemon.status import unread_holders
 from arcops.machine import environment, lock
 from arcops.wire import RestartRequest, StopRequest, SwitchRequest
 
@@ -40,30 +44,28 @@ class Orders:
         """Raises ArcopsError: 6 for a bad profile, 5 where card or port are taken, 4 when busy."""
         check_drain(request.drain)
         launch = await self.resolve(request.profile)
-        await self._check_room(launch)
-        plan = self.plan(launch, request)
+        notes = await self._check_room(launch)
+        plan = (*self.plan(launch, request), *(f"note: {note}" for note in notes))
         if request.dry_run:
             return "dry run: nothing was done", plan
-        order = self._loop.submit(
+        order = await self._loop.submit(
             Request(Verb.SWITCH, launch, request.drain, replace=request.replace, rollback=request.rollback)
         )
         return order, plan
 
     async def stop(self, request: StopRequest) -> Order | str:
         check_drain(request.drain)
-        return self._loop.submit(Request(Verb.STOP, drain=request.drain))
+        return await self._loop.submit(Request(Verb.STOP, drain=request.drain))
 
     async def restart(self, request: RestartRequest) -> Order | str:
         """The ordered profile anew, as its file says now; the order that is under way does not count."""
         check_drain(request.drain)
-        order = self._loop.state.order
-        if order.goal is Goal.STOP or order.profile is None:
-            raise ArcopsError(
-                "nothing is ordered to run", hint="use `arcops switch PROFILE`", exit_code=ExitCode.NOT_RUNNING
-            )
-        launch = await self.resolve(order.profile)
+        profile = to_restart(self._loop.state)
+        if isinstance(profile, Refusal):
+            raise ArcopsError(profile.reason, hint=profile.hint, exit_code=profile.exit_code)
+        launch = await self.resolve(profile)
         await self._check_room(launch)
-        return self._loop.submit(Request(Verb.RESTART, launch, request.drain, replace=request.replace))
+        return await self._loop.submit(Request(Verb.RESTART, launch, request.drain, replace=request.replace))
 
     async def resolve(self, profile: str) -> Launch:
         """The launch of a profile as its file says now, with its setup script run. Raises ArcopsError."""
@@ -85,31 +87,27 @@ class Orders:
             return Order(order_id, Goal.RUN, profile, problem=f"profile {profile} cannot be read: {error}")
         return Order(order_id, Goal.RUN, profile, launch)
 
-    async def _check_room(self, launch: Launch) -> None:
-        """Lock, port and cards, as far as our own backend does not hold them itself. Raises BlockedError."""
-        ours = self._actor.ours()
+    async def _check_room(self, launch: Launch) -> tuple[str, ...]:
+        """Lock, port and cards, as far as our own backend does not hold them itself. Raises BlockedError.
+
+        Returns what could not be seen and is not in the way all the same, a sentence each.
+        """
+        ours = self._actor.ours
         held = set(self._actor.locks.held)
-        foreign = await asyncio.to_thread(
-            lambda: [
-                holder
-                for path in launch.locks
-                if path not in held
-                for holder in lock.holders_of(path)
-                if holder.pid is None or (holder.pid not in ours and holder.pid != os.getpid())
-            ]
-        )
+        foreign = await asyncio.to_thread(_foreign_holders, [path for path in launch.locks if path not in held], ours)
         if foreign:
             raise BlockedError("; ".join(map(str, foreign)), hint="stop that one first, then try again")
         at = self._clock.monotonic()
+        live = self._actor.live
         port = await asyncio.to_thread(look_at_port, launch, ours, at)
         card = await asyncio.to_thread(look_at_cards, launch, ours, at)
-        if isinstance(port, Unknown) or isinstance(card, Unknown):
-            unread = [reading.reason for reading in (port, card) if isinstance(reading, Unknown)]
-            raise BlockedError("; ".join(unread), hint="what cannot be seen is not taken for free")
-        foreign_memory = (holder for holder in card.value.holders if holder.command not in launch.allow_holders)
-        holders = (*port.value.listeners, *foreign_memory)
-        if holders:
-            raise BlockedError("; ".join(map(str, holders)), hint="end that process, or choose another port or card")
+        if isinstance(port, Known) and live is not None and live.record.launch.port == launch.port:
+            # Bound by our own backend, whether that shows yet or not; what it leaves behind is judged after its end.
+            port = replace(port, value=replace(port.value, bindable=True))
+        found = obstacle(launch, port, card, at)
+        if found:
+            raise BlockedError(found, hint="end that process, or choose another port or card")
+        return unread_holders(card.value) if isinstance(card, Known) else ()
 
     def plan(self, launch: Launch, request: SwitchRequest) -> tuple[str, ...]:
         """What a switch would do, a sentence a step."""
@@ -124,6 +122,19 @@ class Orders:
         if live is not None and request.rollback:
             steps.append(f"go back to {live.record.launch.profile} if that fails")
         return tuple(steps)
+
+
+def _foreign_holders(paths: Sequence[str], ours: Callable[[], frozenset[int]]) -> list[Holder]:
+    """Who has these locks, our own processes excepted. Raises BlockedError when it cannot be known.
+
+    Ours are asked for after the scan: a child that our backend forks meanwhile has inherited the lock.
+    """
+    try:
+        holders = [holder for path in paths for holder in lock.holders_of(path)]
+        mine = ours() if holders else frozenset[int]()
+    except OSError as error:
+        raise BlockedError(f"who holds {', '.join(paths)} cannot be read: {error.strerror}") from error
+    return [one for one in holders if one.pid is None or (one.pid not in mine and one.pid != os.getpid())]
 
 
 def check_drain(drain: float | None) -> None:

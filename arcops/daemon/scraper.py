@@ -77,8 +77,8 @@ class Scraper:
         """Ask nobody any more."""
         if self._probe is not None:
             self._probe.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._probe
+            # Waited for, not awaited: its cancellation must not pass for this task's own, nor hide it.
+            await asyncio.wait({self._probe})
             self._probe = None
         vllm, self._vllm = self._vllm, None
         self.answer, self.server, self.sample = None, self._nothing(), self._nothing()
@@ -92,16 +92,23 @@ class Scraper:
             self._turn.set()
 
     def ask(self, model: str, deadline: float) -> None:
-        """Put one short question; the answer turns up in `answer`."""
-        if self._vllm is None or (self._probe is not None and not self._probe.done()):
+        """Put one short question; the answer turns up in `answer`. One that is still open counts no more."""
+        if self._vllm is None:
             return
+        if self._probe is not None:
+            self._probe.cancel()
         self.answer = Answer(self._launch_id, AnswerState.WAITING)
         self._probe = asyncio.create_task(self._ask(self._vllm, model, deadline))
 
     async def _ask(self, vllm: VllmServer, model: str, deadline: float) -> None:
-        said = await vllm.first_answer(model, deadline)
-        self.answer = Answer(self._launch_id, said.state, said.detail)
-        self._wake()
+        try:
+            said = await vllm.first_answer(model, deadline)
+            answer = Answer(self._launch_id, said.state, said.detail)
+        except Exception as error:  # noqa: BLE001 - a question that comes to nothing has to end all the same
+            answer = Answer(self._launch_id, AnswerState.WRONG, _words(error))
+        if self._probe is asyncio.current_task():
+            self.answer = answer
+            self._wake()
 
     async def run(self) -> None:
         """Scrape until cancelled."""
@@ -110,7 +117,10 @@ class Scraper:
             began = self._clock.monotonic()
             vllm = self._vllm
             if vllm is not None and self._pace is not Pace.OFF:
-                await self._scrape(vllm)
+                try:
+                    await self._scrape(vllm)
+                except Exception as error:  # noqa: BLE001 - whatever a server says, the supervisor goes on
+                    self._fail(vllm, error)
                 self._wake()
             every = RISING_EVERY if self._pace is Pace.RISING else STEADY_EVERY
             rest = max(0.0, began + every - self._clock.monotonic())
@@ -130,6 +140,18 @@ class Scraper:
                 text = await vllm.metrics()
                 if vllm is self._vllm:
                     self._take(text)
+
+    def _fail(self, vllm: VllmServer, error: Exception) -> None:
+        """What was asked came to nothing: nobody knows, rather than an old answer for ever."""
+        if vllm is self._vllm:
+            nothing = Unknown(_words(error), self._clock.monotonic())
+            match self._pace:
+                case Pace.OFF:
+                    return
+                case Pace.RISING:
+                    self.server = nothing
+                case Pace.STEADY:
+                    self.sample = nothing
 
     async def _look(self, vllm: VllmServer) -> Reading[Server]:
         if not await vllm.accepts():
@@ -164,3 +186,7 @@ class Scraper:
 
     def _nothing(self) -> Unknown:
         return Unknown("nothing was asked yet", self._clock.monotonic())
+
+
+def _words(error: Exception) -> str:
+    return f"the backend cannot be asked: {type(error).__name__} {error}"

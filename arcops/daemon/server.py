@@ -286,17 +286,30 @@ class ControlServer(uvicorn.Server):
             )
         )
         self._path = path
+        self._listener: socket.socket | None = None
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         yield
 
+    def listen(self) -> socket.socket:
+        """Bind the socket: who connects from here on is answered once `run_on_socket` runs. Raises ArcopsError."""
+        if self._listener is None:
+            self._listener = bind(self._path)
+        return self._listener
+
     async def run_on_socket(self) -> None:
-        """Serve until `should_exit`; the socket's file is removed afterwards."""
-        listener = bind(self._path)
+        """Serve until `should_exit`; the socket's file is removed afterwards. Raises ArcopsError."""
+        listener = self.listen()
         try:
             await self.serve(sockets=[listener])
         finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the socket, and remove its file; harmless when it is done."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
             listener.close()
             with suppress(FileNotFoundError):
                 self._path.unlink()

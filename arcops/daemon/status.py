@@ -9,7 +9,7 @@ from arcops.core.phase import Phase
 from arcops.core.quantity import Known
 from arcops.core.rates import Rates
 from arcops.core.state import Goal, Order, Outcome, State
-from arcops.core.world import World
+from arcops.core.world import Card, World
 from arcops.daemon.act import Actor
 from arcops.daemon.backend import LiveBackend
 from arcops.daemon.clock import Clock
@@ -65,6 +65,7 @@ class StatusWriter:
             window=window,
             lingering=self._lingering(),
             trouble=self._trouble(live),
+            notes=notes(self._loop.world),
         )
 
     def history(self, seconds: float) -> wire.History:
@@ -88,16 +89,15 @@ class StatusWriter:
         world = self._loop.world
         seen = None if world is None else world.backend
         launch = live.record.launch
-        ready_after = self._actor.ready_after
         return wire.BackendInfo(
             launch_id=live.record.launch_id,
             profile=launch.profile,
             served_name=launch.served_name,
             url=f"http://{f'[{launch.host}]' if ':' in launch.host else launch.host}:{launch.port}",
             pid=None if live.record.main is None else live.record.main.pid,
-            processes=0 if seen is None else len(seen.processes),
+            processes=None if seen is None else len(seen.processes),
             spawned_at=live.record.spawned_at,
-            ready_at=None if ready_after is None else live.record.spawned_at + ready_after,
+            ready_at=live.record.ready_at,
             enclosure=f"{live.record.enclosure.kind.value} {live.record.enclosure.name}",
             log_path=live.record.log_path,
             speculates=launch.speculates,
@@ -121,14 +121,16 @@ class StatusWriter:
             self._journal.trouble,
             self._actor.trouble,
             None if live is None else live.trouble,
-            unread_holders(self._loop.world),
         )
         return tuple(trouble for trouble in found if trouble is not None)
 
     def _locks(self, live: LiveBackend | None) -> tuple[str, ...]:
-        held = self._actor.locks.held
-        inherited = () if live is None or not live.adopted else live.record.launch.locks
-        return tuple(dict.fromkeys((*held, *inherited)))
+        """What this process holds, and what the backend of an earlier supervisor was seen to hold for us."""
+        held, world = self._actor.locks.held, self._loop.world
+        if live is None or world is None or world.backend is None or world.backend.launch_id != live.record.launch_id:
+            return held
+        inherited = isinstance(world.lock, Known) and world.lock.value.ours
+        return tuple(dict.fromkeys((*held, *(live.record.launch.locks if inherited else ()))))
 
     def _in_wall_time(self, numbers: Rates) -> Rates:
         if numbers.at is None:
@@ -139,12 +141,16 @@ class StatusWriter:
         return replace(numbers, at=self._clock.to_wall(numbers.at), prefilling=prefilling)
 
 
-def unread_holders(world: World | None) -> str | None:
-    """What the look at the cards could not tell, as a trouble: unreadable is not free."""
-    if world is None or not isinstance(world.card, Known) or world.card.value.unreadable == 0:
-        return None
-    count = world.card.value.unreadable
-    return f"{count} processes of other users may not be looked into: they might hold memory of the card"
+def notes(world: World | None) -> tuple[str, ...]:
+    """What the last look could not tell, for want of rights, and never will."""
+    return () if world is None or not isinstance(world.card, Known) else unread_holders(world.card.value)
+
+
+def unread_holders(card: Card) -> tuple[str, ...]:
+    """Whose memory nobody could see. Every user but root has such processes beside his own: unreadable is not free."""
+    if card.unreadable == 0:
+        return ()
+    return (f"{card.unreadable} processes of other users may not be looked into: they might hold memory of the card",)
 
 
 def _order(order: Order) -> wire.OrderInfo:
@@ -162,7 +168,9 @@ def _failure(state: State) -> wire.FailureInfo | None:
     failure = state.failure
     if failure is None:
         return None
-    return wire.FailureInfo(cause=failure.cause, summary=failure.summary, hint=failure.hint, evidence=failure.evidence)
+    return wire.FailureInfo(
+        cause=failure.cause.value, summary=failure.summary, hint=failure.hint, evidence=failure.evidence
+    )
 
 
 def _outcome(outcome: Outcome) -> wire.OutcomeInfo:

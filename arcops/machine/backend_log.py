@@ -47,6 +47,11 @@ class LogFollower:
             self._rest = b""
         return lines
 
+    def read_rest(self) -> list[str]:
+        """An incomplete last line, once `read_new` gives nothing more and nobody writes any more."""
+        rest, self._rest = self._rest, b""
+        return [_line(rest)] if rest else []
+
     def skip_to_end(self) -> None:
         """Begin with what is added from now on: for one who has read the tail already."""
         try:

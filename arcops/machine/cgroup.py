@@ -18,8 +18,12 @@ from arcops.machine import proc
 _SYSTEMD_ANSWERS_WITHIN = 2.0
 """Seconds. A user manager answers in some 10 ms; one that does not must not hold up a launch."""
 _OURS = "arcops"
+_ROUNDS = 5
+"""Rounds of signals in one call: what forks between the list and the signal is met by the next."""
 _SCOPES: dict[str, Path] = {}
 """Where a scope was once found. Unit names are never used twice: when the directory has gone, so has the scope."""
+_GONE: set[str] = set()
+"""Scopes that were not found after the process that was to make them had ended: they will not come any more."""
 
 
 def choose(instance: str, launch_id: str, env: Mapping[str, str]) -> Enclosure:
@@ -92,25 +96,21 @@ def members(enclosure: Enclosure, sid: int | None = None) -> tuple[int, ...]:
 def kill(enclosure: Enclosure, sid: int | None = None) -> None:
     """SIGKILL for everything inside. Returns at once: whether they are gone is for `members` to say.
 
-    A session's keeper is spared: it holds the locks until the last of its children has ended, and then goes by itself.
+    The keeper `sid` is spared as long as it has company: it holds the locks until the last of its children has ended,
+    even one that hangs in the driver, and then goes by itself. Call again until all are gone: a fork may slip through,
+    and a keeper that is left alone and does not go is killed by a later call.
     Raises OSError when it cannot be done; an enclosure that is gone is done.
     """
-    if enclosure.kind is EnclosureKind.SESSION:
-        _kill_each(pid for pid in _session_members(sid) if pid != sid)
+    inside = members(enclosure, sid)
+    # A 0 is outside our pid namespace: it cannot be signalled by number (0 would be our own group).
+    if sid not in inside or inside == (sid,) or 0 in inside:
+        _kill_all(enclosure, sid, inside)
         return
-    directory = path(enclosure, sid)
-    if directory is None:
-        return
-    try:
-        with open(directory / "cgroup.kill", "r+", encoding="ascii") as file:
-            file.write("1")
-    except FileNotFoundError:
-        # Kernels before 5.14 have no cgroup.kill; a few rounds, because a fork may slip through one.
-        for _ in range(5):
-            _kill_each(members(enclosure, sid))
-    except OSError as error:
-        if error.errno != errno.ENODEV:
-            raise
+    for _ in range(_ROUNDS):
+        others = [pid for pid in members(enclosure, sid) if pid != sid]
+        if not others:
+            return
+        _kill_each(others)
 
 
 def remove(enclosure: Enclosure) -> None:
@@ -159,6 +159,23 @@ def _mount() -> Path | None:
     return None
 
 
+def _kill_all(enclosure: Enclosure, sid: int | None, inside: tuple[int, ...]) -> None:
+    directory = path(enclosure, sid)
+    if directory is None:
+        _kill_each(inside)
+        return
+    try:
+        with open(directory / "cgroup.kill", "r+", encoding="ascii") as file:
+            file.write("1")
+    except FileNotFoundError:
+        # Kernels before 5.14 have no cgroup.kill.
+        for _ in range(_ROUNDS):
+            _kill_each(members(enclosure, sid))
+    except OSError as error:
+        if error.errno != errno.ENODEV:
+            raise
+
+
 def _own_group(pid: int | str = "self") -> str | None:
     """The cgroup2 path of a process below the mount, `/` first."""
     try:
@@ -183,6 +200,8 @@ def _scope_path(unit: str, member: int | None) -> Path | None:
     known = _SCOPES.get(unit)
     if known is not None:
         return known if known.is_dir() else None
+    if unit in _GONE:
+        return None
     mount = _mount()
     if mount is None:
         raise OSError(errno.ENODEV, "cgroup2 is not mounted")
@@ -193,6 +212,8 @@ def _scope_path(unit: str, member: int | None) -> Path | None:
     else:
         directory = mount / group.lstrip("/")
     if directory is None or not directory.is_dir():
+        if member is not None and group is None:
+            _GONE.add(unit)
         return None
     _SCOPES[unit] = directory
     return directory
@@ -222,8 +243,10 @@ def _session_members(sid: int | None) -> tuple[int, ...]:
     return tuple(sorted(one.pid for one in every if one.pid in inside and not one.ended))
 
 
-def _kill_each(pids: Iterator[int] | Sequence[int]) -> None:
+def _kill_each(pids: Sequence[int]) -> None:
     for pid in pids:
+        if pid <= 0:
+            continue
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -41,11 +41,12 @@ def main(arguments: list[str]) -> int:
             enter(cgroup)
         pid, error = start(argv, path, status)
     except OSError as problem:
-        pid, error = None, f"{problem.strerror}: {problem.filename or argv[0]}"
+        pid, error = None, in_words(problem, argv[0])
     if error is not None:
         if pid is not None:
             os.waitpid(pid, 0)
-        note(path, {**status, "exit": _CANNOT_RUN, "error": error})
+        number, _, words = error.partition(" ")
+        note(path, {**status, "exit": _CANNOT_RUN, "error": words, "errno": int(number)})
         return 0
     stay(pid, path, status)
     return 0
@@ -83,7 +84,7 @@ def enter(cgroup: str) -> None:
 
 
 def start(argv: list[str], path: str, status: Status) -> tuple[int, str | None]:
-    """Start the main process; its pid, and why it could not be executed, if so.
+    """Start the main process; its pid, and why it could not be executed, if so (see `in_words`).
 
     The child waits until its pid is written down, so that no backend ever runs that a later supervisor cannot find.
     """
@@ -117,8 +118,13 @@ def run(argv: list[str], go: int, failed: int) -> NoReturn:
             # A list of arguments, no shell: becoming the backend is what this process is for.
             os.execvp(argv[0], argv)  # noqa: S606
     except OSError as problem:
-        os.write(failed, f"{problem.strerror}: {argv[0]}".encode())
+        os.write(failed, in_words(problem, argv[0]).encode())
     os._exit(_CANNOT_RUN)
+
+
+def in_words(problem: OSError, what: str) -> str:
+    """The number of the error (0 where it has none), a space, and what a person needs."""
+    return f"{problem.errno or 0} {problem.strerror}: {problem.filename or what}"
 
 
 def stay(main_pid: int | None, path: str, status: Status) -> None:

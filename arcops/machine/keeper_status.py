@@ -23,6 +23,8 @@ class KeeperStatus:
     """Exit code of the main process, negative for a signal, 127 when it could not be executed; None while it runs."""
     error: str | None = None
     """Why the main process could not be started."""
+    errno: int | None = None
+    """The kernel's number for `error`; None where nothing went wrong, or an older keeper does not say."""
 
 
 def read(path: str) -> KeeperStatus | None:

@@ -36,8 +36,17 @@ class Locks:
     def take(self, paths: Sequence[str]) -> tuple[Holder, ...]:
         """Lock every path, in the order given, or none: empty when all are held now, else who is in the way.
 
-        Those already held stay held and are not taken again. Never waits. Raises BlockedError when a path is not
-        there or cannot be opened.
+        Raises BlockedError like `try_take`.
+        """
+        path = self.try_take(paths)
+        return () if path is None else name_holders(path)
+
+    def try_take(self, paths: Sequence[str]) -> str | None:
+        """Lock every path, in the order given, or none: None when all are held now, else the path that is taken.
+
+        Cheap: who has it is for `name_holders` to say, which reads every process's descriptors. Those already held
+        stay held and are not taken again. Never waits.
+        Raises BlockedError when a path is not there or cannot be opened.
         """
         taken: list[str] = []
         try:
@@ -47,13 +56,13 @@ class Locks:
                 descriptor = _lock(path)
                 if descriptor is None:
                     self._drop(taken)
-                    return holders_of(path) or (_unreadable(path),)
+                    return path
                 self._held[path] = descriptor
                 taken.append(path)
         except BlockedError:
             self._drop(taken)
             raise
-        return ()
+        return None
 
     def release(self, keep: Iterable[str] = ()) -> None:
         """Let go of every lock but those in `keep`. A lock whose descriptor was passed on stays held over there."""
@@ -114,6 +123,11 @@ def holders_of(path: str) -> tuple[Holder, ...]:
     if not holding and takers:
         return (_unreadable(path),)
     return tuple(_holder(pid, path) for pid in sorted(holding))
+
+
+def name_holders(path: str) -> tuple[Holder, ...]:
+    """Who has a lock that could not be taken; a holder without a pid where nobody can be named."""
+    return holders_of(path) or (_unreadable(path),)
 
 
 def holds(path: str, pids: Iterable[int]) -> bool:

@@ -3,6 +3,7 @@
 import os
 import signal as signals
 from collections.abc import Iterable
+from itertools import pairwise
 
 from arcops.core.world import ProcessId
 from arcops.machine import proc
@@ -68,10 +69,14 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return sum(one.ticks for one in found if one is not None) / _TICKS_PER_SECOND
 
 
-def find_by_argument(argument: str) -> tuple[ProcessId, ...]:
-    """Every living process with `argument` as one whole element of its command line, by pid."""
-    wanted = os.fsencode(argument)
-    found = (identify(pid) for pid in sorted(proc.pids()) if wanted in _arguments(pid))
+def find_script(name: str, argument: str) -> tuple[ProcessId, ...]:
+    """Every living process that runs a script called `name` with `argument` as the script's first argument, by pid.
+
+    In whatever folder the script lies: another version of arcops may have started it. A process that only mentions
+    `argument` (somebody who reads that launch's log) is not meant.
+    """
+    script, first = os.fsencode(f"/{name}"), os.fsencode(argument)
+    found = (identify(pid) for pid in sorted(proc.pids()) if _runs(_arguments(pid), script, first))
     return tuple(one for one in found if one is not None)
 
 
@@ -85,6 +90,10 @@ def descendants(pid: int) -> tuple[int, ...]:
     every = tuple(proc.every_stat())
     below = proc.below(pid, every)
     return tuple(sorted(one.pid for one in every if one.pid in below and not one.ended))
+
+
+def _runs(arguments: list[bytes], script: bytes, first: bytes) -> bool:
+    return any(one.endswith(script) and after == first for one, after in pairwise(arguments))
 
 
 def _arguments(pid: int) -> list[bytes]:

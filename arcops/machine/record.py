@@ -10,7 +10,10 @@ from arcops.core.launch import Launch
 from arcops.core.world import ProcessId
 
 SCHEMA = 1
-"""Raised with every change of the fields below: a record of another schema is not believed."""
+"""Raised when an older or newer arcops would misread the fields below: a record of another schema is not believed.
+
+`schema`, `boot_id`, `enclosure`, `keeper` and `main` stay what they are in every schema (see `_Envelope`).
+"""
 _LARGEST = 1024 * 1024
 """Bytes; a real record has a few thousand."""
 
@@ -35,14 +38,23 @@ class LaunchRecord:
     main: ProcessId | None = None
     proven: bool = False
     """It has been `serving` before."""
+    ready_at: float | None = None
+    """When it was first, in seconds since the epoch; None while it has not, or where an older arcops did not say."""
     schema: int = SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
 class Unbelievable:
-    """There is a record, but it says nothing about this boot: `reason` in words."""
+    """There is a record, but nobody can go on with it."""
 
     reason: str
+    """Why, in words."""
+    worthless: bool
+    """It says nothing about this boot and nobody will ever read it: an earlier boot's, or no record at all."""
+    enclosure: Enclosure | None = None
+    keeper: ProcessId | None = None
+    main: ProcessId | None = None
+    """What could be read all the same of the processes that it speaks of."""
 
 
 def write(path: str, record: LaunchRecord) -> None:
@@ -60,6 +72,7 @@ def write(path: str, record: LaunchRecord) -> None:
 def read(path: str, boot_id: str) -> LaunchRecord | Unbelievable | None:
     """The record, None when there is none, or why it is not believed: torn, of another boot, of another schema.
 
+    One that cannot be read now, or not by this arcops, is not worthless: a backend may be running from it.
     Its pids are to be checked with their start times all the same: the processes may have ended since.
     """
     try:
@@ -68,16 +81,18 @@ def read(path: str, boot_id: str) -> LaunchRecord | Unbelievable | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return Unbelievable(f"the launch record cannot be read: {error.strerror}")
+        return Unbelievable(f"the launch record cannot be read: {error.strerror}", worthless=False)
     try:
         envelope = msgspec.json.decode(content, type=_Envelope)
-        if envelope.schema != SCHEMA:
-            return Unbelievable(f"the launch record has schema {envelope.schema}, this arcops writes {SCHEMA}")
         if envelope.boot_id != boot_id:
-            return Unbelievable("the launch record is of an earlier boot")
+            return Unbelievable("the launch record is of an earlier boot", worthless=True)
+        if envelope.schema != SCHEMA:
+            reason = f"the launch record has schema {envelope.schema}, this arcops writes {SCHEMA}"
+            return Unbelievable(reason, False, envelope.enclosure, envelope.keeper, envelope.main)
         return msgspec.json.decode(content, type=LaunchRecord)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Unbelievable(f"the launch record is torn: {error}")
+        # It is replaced in one step, so no crash leaves this; there is nothing in it that a later arcops could use.
+        return Unbelievable(f"the launch record is torn: {error}", worthless=True)
 
 
 def remove(path: str) -> None:
@@ -91,10 +106,13 @@ def remove(path: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Envelope:
-    """The two fields that every schema has: they decide whether the others can be read."""
+    """What every schema has: whether the rest can be read, and whose processes to look for where it cannot."""
 
     schema: int
     boot_id: str
+    enclosure: Enclosure | None = None
+    keeper: ProcessId | None = None
+    main: ProcessId | None = None
 
 
 def _sync_directory(path: str) -> None:

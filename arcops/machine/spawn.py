@@ -6,7 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_KEEPER = Path(__file__).with_name("keeper.py")
+KEEPER = "keeper.py"
+"""The script that every backend is started through; the launch id is its first argument."""
+_KEEPER = Path(__file__).with_name(KEEPER)
 
 
 def keeper_command(

@@ -1,10 +1,14 @@
-"""What survives a reboot: the last order, the history of events, and how long loads take. SQLite, one writer."""
+"""What survives a reboot: the last order, the history of events, and how long loads take. SQLite, one writer.
 
+Reads have a connection of their own: in WAL mode no writer, of this process or another, keeps a reader waiting.
+"""
+
+import contextlib
 import json
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Literal, TypeVar
@@ -18,8 +22,10 @@ MOST_EVENTS = 100_000
 _PRUNE_EVERY = 1_000
 """Events; deleting in batches keeps the usual insert cheap."""
 _LOADS_COUNTED = 5
-_WAIT_MS = 2_000
+_WAIT_MS = 100
 """Milliseconds that a statement waits for another process (a copy by the operator) to let go of the file."""
+_PATIENCE_MS = 2_000
+"""The same where somebody waits for the statement, and would rather wait than be refused."""
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 _TABLES = """
@@ -41,11 +47,12 @@ T = TypeVar("T")
 
 
 class StoreError(ArcopsError):
-    """The database could not be read or written; `reason` in words."""
+    """The database could not be read or written: `reason` in words, and whether it `may_pass` (a full disk, a lock)."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, may_pass: bool = False) -> None:
         super().__init__(f"the state database failed: {reason}", hint="look at the disk that holds the state folder")
         self.reason = reason
+        self.may_pass = may_pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ class StoredOrder:
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """One line of the history. `id` is given by the store: 0 until then."""
+    """One line of the history. An `id` of 0 has the store give it the next one."""
 
     id: int
     at: float
@@ -87,27 +94,23 @@ class StoredEvent:
 _SAVE_ORDER = """
 INSERT INTO orders (id, goal, profile, fallback, drain, accepted_at, state, why, replaces)
 VALUES (:id, :goal, :profile, :fallback, :drain, :accepted_at, :state, :why, :replaces)
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, why = excluded.why
 """
 _ADD_EVENT = """
-INSERT INTO events (at, kind, phase, profile, launch_id, reason, data)
-VALUES (:at, :kind, :phase, :profile, :launch_id, :reason, :data)
+INSERT INTO events (id, at, kind, phase, profile, launch_id, reason, data)
+VALUES (nullif(:id, 0), :at, :kind, :phase, :profile, :launch_id, :reason, :data)
 """
 _ORDER_IN_FORCE = """
 SELECT * FROM orders WHERE id < coalesce(?, 1 << 62) AND state IN (SELECT value FROM json_each(?))
 ORDER BY id DESC LIMIT 1
-"""
-_EVENTS = """
-SELECT * FROM events WHERE id > ? AND (? IS NULL OR kind IN (SELECT value FROM json_each(?))) ORDER BY id LIMIT ?
 """
 
 
 class Store:
     """One open database. Every method may be called from any thread, and raises StoreError on failure."""
 
-    def __init__(self, connection: sqlite3.Connection, recovered: str | None) -> None:
-        self._connection = connection
-        self._turn = threading.Lock()
+    def __init__(self, writer: sqlite3.Connection, reader: sqlite3.Connection, recovered: str | None) -> None:
+        self._writer = _Shared(writer)
+        self._reader = _Shared(reader)
         self.recovered = recovered
         """Where a corrupt database was moved to when this one was opened, in words; None when all was well."""
 
@@ -116,20 +119,34 @@ class Store:
         """Open or make the database (0600). A corrupt one is moved aside, and `recovered` says so."""
         try:
             try:
-                return cls(_connect(path), None)
+                return cls(*_connect(path), None)
             except sqlite3.DatabaseError as error:
                 if not _is_broken(error):
                     raise
                 aside = _move_aside(path)
-                return cls(_connect(path), f"the state database was corrupt ({error}); it is kept as {aside}")
+                return cls(*_connect(path), f"the state database was corrupt ({error}); it is kept as {aside}")
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path}: {error}") from error
 
     def close(self) -> None:
-        self._connection.close()
+        """Wait for the statement that runs, then let go of the file."""
+        for connection in (self._reader, self._writer):
+            connection.close()
+
+    @contextlib.contextmanager
+    def patiently(self) -> Generator[None]:
+        """Within this, a write waits up to two seconds for another process that has the file locked."""
+        self._write(lambda connection: connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}"))
+        try:
+            yield
+        finally:
+            self._write(lambda connection: connection.execute(f"PRAGMA busy_timeout = {_WAIT_MS}"))
 
     def save_order(self, order: StoredOrder) -> None:
-        """Write an accepted order down, on the disk before this returns: it has to survive a power cut."""
+        """Write an accepted order down, on the disk before this returns: it has to survive a power cut.
+
+        An id that is there already is a StoreError: whoever wrote it was promised that its order lasts.
+        """
         self._durably(_SAVE_ORDER, asdict(order))
 
     def settle(self, order_id: int, state: Literal["committed", "failed", "superseded"], why: str) -> None:
@@ -156,7 +173,7 @@ class Store:
         return 0 if last is None else last.id
 
     def add_event(self, event: StoredEvent) -> int:
-        """Append to the history; the id is larger than that of every earlier event, pruned ones included."""
+        """Append to the history; an id that is given here is larger than that of every earlier event, pruned or not."""
 
         def insert(connection: sqlite3.Connection) -> int:
             placed = connection.execute(_ADD_EVENT, asdict(event)).lastrowid or 0
@@ -164,14 +181,11 @@ class Store:
                 connection.execute("DELETE FROM events WHERE id <= ?", (placed - MOST_EVENTS,))
             return placed
 
-        return self._do(insert)
+        return self._write(insert)
 
-    def events(
-        self, after: int = 0, limit: int = 1000, kinds: Collection[str] | None = None
-    ) -> tuple[StoredEvent, ...]:
-        """Events with an id above `after`, oldest first, of the given kinds (None for all)."""
-        wanted = None if kinds is None else json.dumps(sorted(kinds))
-        return self._rows(StoredEvent, _EVENTS, (after, wanted, wanted, limit))
+    def events(self, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]:
+        """Events with an id above `after`, oldest first."""
+        return self._rows(StoredEvent, "SELECT * FROM events WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
 
     def last_events(self, n: int) -> tuple[StoredEvent, ...]:
         """The newest `n` events, oldest first."""
@@ -179,7 +193,7 @@ class Store:
 
     def remember(self, key: str, value: str) -> None:
         """Keep one value under a name of ours; it takes the place of the last one."""
-        self._do(
+        self._write(
             lambda connection: connection.execute(
                 "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
                 (f"own:{key}", value),
@@ -193,12 +207,12 @@ class Store:
             row = connection.execute("SELECT value FROM meta WHERE key = ?", (f"own:{key}",)).fetchone()
             return None if row is None else str(row[0])
 
-        return self._do(read)
+        return self._read(read)
 
     def record_launch(self, profile: str, seconds_to_ready: float) -> None:
         """Remember how long a load took."""
         statement = "INSERT INTO launches (profile, seconds_to_ready) VALUES (?, ?)"
-        self._do(lambda connection: connection.execute(statement, (profile, seconds_to_ready)))
+        self._write(lambda connection: connection.execute(statement, (profile, seconds_to_ready)))
 
     def usual_load_time(self, profile: str) -> float | None:
         """Seconds to readiness, median of the last five loads of the profile; None before the first."""
@@ -217,7 +231,7 @@ class Store:
             finally:
                 connection.execute("PRAGMA synchronous = NORMAL")
 
-        return self._do(write)
+        return self._write(write)
 
     def _rows(self, kind: type[T], query: str, values: tuple[object, ...] = ()) -> tuple[T, ...]:
         """The rows as `kind`, by column name. A row that does not fit was written by somebody else: StoreError."""
@@ -228,16 +242,37 @@ class Store:
             return tuple(msgspec.convert(dict(zip(names, row, strict=True)), type=kind) for row in cursor)
 
         try:
-            return self._do(read)
+            return self._read(read)
         except msgspec.ValidationError as error:
             raise StoreError(f"a row makes no sense: {error}") from error
 
-    def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return self._writer.use(work)
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return self._reader.use(work)
+
+
+class _Shared:
+    """A connection that one thread at a time uses, its faults typed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._turn = threading.Lock()
+
+    def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._turn:
             try:
                 return work(self._connection)
-            except sqlite3.Error as error:
+            except sqlite3.OperationalError as error:
+                raise StoreError(str(error), may_pass=True) from error
+            except (sqlite3.Error, UnicodeError, OverflowError) as error:
+                # The latter two are of values that SQLite cannot hold: half a character, a number past 64 bits.
                 raise StoreError(str(error)) from error
+
+    def close(self) -> None:
+        with self._turn:
+            self._connection.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,21 +284,28 @@ class _BrokenError(sqlite3.DatabaseError):
     """SQLite's own check found damage."""
 
 
-def _connect(path: str) -> sqlite3.Connection:
+def _connect(path: str) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    """A connection that writes, and one that reads."""
     # Made here, because SQLite would make it with the umask; its -wal and -shm follow the mode of the database.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    try:
-        connection.execute(f"PRAGMA busy_timeout = {_WAIT_MS}")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        _check(connection)
-        connection.executescript(_TABLES)
-        connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('schema', ?)", (str(SCHEMA),))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    with contextlib.ExitStack() as undone:
+        writer = undone.enter_context(contextlib.closing(_plain(path)))
+        writer.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("PRAGMA synchronous = NORMAL")
+        _check(writer)
+        writer.executescript(_TABLES)
+        writer.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('schema', ?)", (str(SCHEMA),))
+        writer.execute(f"PRAGMA busy_timeout = {_WAIT_MS}")
+        reader = undone.enter_context(contextlib.closing(_plain(path)))
+        reader.execute(f"PRAGMA busy_timeout = {_WAIT_MS}")
+        reader.execute("PRAGMA query_only = ON")
+        undone.pop_all()
+    return writer, reader
+
+
+def _plain(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
 
 
 def _check(connection: sqlite3.Connection) -> None:

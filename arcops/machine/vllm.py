@@ -158,7 +158,7 @@ class VllmServer:
         return Known(tuple(model.id for model in answer.data), self._now())
 
     async def look(self) -> Reading[Server]:
-        """Health and served names. A server that says it is unhealthy is one, whatever it says about its models."""
+        """Health and served names. Where the names cannot be read the server is up all the same; `unread` says why."""
         health = await self.health()
         if isinstance(health, Unknown):
             return health
@@ -166,10 +166,8 @@ class VllmServer:
         match models:
             case Known(names, at):
                 return Known(Server(healthy=health.value, models=names), at)
-            case Unknown() if health.value:
-                return models
-            case Unknown():
-                return Known(Server(healthy=False, models=()), health.at)
+            case Unknown(reason, at):
+                return Known(Server(healthy=health.value, models=(), unread=reason), at)
 
     async def metrics(self) -> Reading[str]:
         """The Prometheus text, at most MAX_BODY bytes within PATIENCE seconds; bytes that are no UTF-8 are replaced."""

@@ -9,8 +9,6 @@ from arcops.core.rates import Rates
 
 SILENT_AFTER = 3.5
 """Seconds: the daemon says its status at least once a second, so that this many without one are not live any more."""
-NUMBERS_OLD_AFTER = 3.0
-"""Seconds after which the server's numbers are said to be old: the daemon scrapes once a second."""
 
 _WITH_NUMBERS = frozenset({Phase.SERVING, Phase.SUSPECT, Phase.DRAINING})
 
@@ -107,4 +105,4 @@ class Snapshot:
     @property
     def numbers_old(self) -> bool:
         """The server's numbers may not look live, whatever the daemon's own word."""
-        return self.numbers_age is not None and self.numbers_age > NUMBERS_OLD_AFTER
+        return self.numbers_age is not None and self.numbers_age > words.NUMBERS_OLD_AFTER

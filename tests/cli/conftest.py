@@ -24,7 +24,15 @@ class Ran:
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MadeUpSite:
     """The made-up machine, as this process's environment."""
     made = MadeUpSite(tmp_path)
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "ARCOPS_INSTANCE"):
+    for name in (
+        "XDG_CONFIG_HOME",
+        "XDG_STATE_HOME",
+        "XDG_CACHE_HOME",
+        "HF_HOME",
+        "HF_HUB_CACHE",
+        "ARCOPS_INSTANCE",
+        "ARCOPS_RUNTIME_HOME",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name, value in made.env.items():
         monkeypatch.setenv(name, value)

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from arcops import wire
-from arcops.cli.describe import loading, sentence, status_lines
+from arcops.cli.describe import loading, status_lines
 from arcops.cli.events import line
 from arcops.cli.status import exit_code
 from arcops.core.errors import ExitCode
 from arcops.core.phase import Phase
 from arcops.core.rates import Rates
+from arcops.words import sentence
 from tests.tui import scenes
 
 HOSTILE = "a\x1b[2Jb\x07c\r\nd\u202ee"
@@ -95,6 +96,13 @@ def test_trouble_locks_and_lingering_are_told() -> None:
     assert [row in said for row in ("trouble      one", "trouble      two", "locks        /run/cpu.lock")] == [True] * 3
     assert "lingering is off" in said
     assert "lingering" not in text(changed(scenes.stopped(), lingering=None))
+
+
+def test_what_cannot_be_seen_is_a_note_and_what_was_not_counted_is_not_zero() -> None:
+    said = text(scenes.status(backend=scenes.backend(processes=None), notes=("3 processes of other users", HOSTILE)))
+    assert "note         3 processes of other users" in said
+    assert "unknown processes (nobody has looked yet), launch" in said
+    assert all(row.isprintable() for row in said.splitlines())
 
 
 def test_an_adopted_backend_without_a_pid_yet_is_said_so() -> None:

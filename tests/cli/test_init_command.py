@@ -18,20 +18,12 @@ def bare(site: MadeUpSite, monkeypatch: pytest.MonkeyPatch) -> MadeUpSite:
     """The made-up machine without a configuration; its cards are an integrated one and two B70s."""
     (site.config / "site.yaml").unlink()
     site.profiles.rmdir()
-    for address, driver in (("0000:00:02.0", "i915"), (CARDS[0], "xe"), (CARDS[1], "xe"), ("0000:0b:00.0", "ast")):
-        add_card(site, address, driver)
-    (site.devices / "0000:05:00.0").mkdir()
-    (site.devices / "0000:05:00.0/class").write_text("0x020000\n")
-    monkeypatch.setattr("arcops.config.locate.PCI_DEVICES", site.devices)
+    site.add_card("0000:00:02.0", "i915", device="0x7d67")
+    site.add_card("0000:0b:00.0", "ast", vendor="0x1a03", device="0x2000")
+    (site.add_card("0000:05:00.0", None) / "class").write_text("0x020000\n")
+    monkeypatch.setattr("arcops.config.locate.SYSFS", site.sysfs)
+    monkeypatch.setattr(discover, "ONEAPI", str(site.setup))
     return site
-
-
-def add_card(site: MadeUpSite, address: str, driver: str) -> None:
-    device = site.devices / address
-    device.mkdir(exist_ok=True)
-    (device / "class").write_text("0x030000\n")
-    (site.root / "drivers" / driver).mkdir(parents=True, exist_ok=True)
-    (device / "driver").symlink_to(site.root / "drivers" / driver)
 
 
 def add_runtime(root: Path, version: str) -> Path:
@@ -57,9 +49,13 @@ def test_what_is_found_is_written_and_can_be_read_again(arcops: Arcops, bare: Ma
     assert "card      0000:00:02.0 (i915, not used: part of the processor)" in said.out
     assert "card      0000:0b:00.0 (ast, not used: vLLM has no use for its driver)" in said.out
     assert "          tiny/hybrid" in said.out
-    config = Config.load(bare.env, devices=bare.devices)
-    assert config.machine.site.runtime.vllm == str(xpu)
-    assert config.machine.site.runtimes["cpu"].vllm == str(cpu)
+    config = Config.load(bare.env, sysfs=bare.sysfs)
+    assert config.machine.site.runtime.vllm is None
+    runtimes = config.machine.site.runtimes
+    assert (runtimes["xpu"].vllm, runtimes["xpu"].setup) == (str(xpu), str(bare.setup))
+    assert (runtimes["cpu"].vllm, runtimes["cpu"].setup) == (str(cpu), None)
+    assert f"oneAPI    {bare.setup}" in said.out
+    assert "lacking" not in said.out
     assert config.machine.site.cards == CARDS
     assert config.machine.site.models_dir == str(home / "models")
     assert [path.stem for path in config.sources("first")] == ["first", "target-only"]
@@ -68,7 +64,7 @@ def test_what_is_found_is_written_and_can_be_read_again(arcops: Arcops, bare: Ma
 def test_what_is_said_is_taken_instead_of_searching(arcops: Arcops, bare: MadeUpSite) -> None:
     said = arcops("init", "--vllm", str(bare.vllm), "--models", str(bare.models), "--card", CARDS[1])
     assert said.code == 0, said.err
-    site = Config.load(bare.env, devices=bare.devices).machine.site
+    site = Config.load(bare.env, sysfs=bare.sysfs).machine.site
     assert (site.runtime.vllm, site.models_dir, site.cards) == (str(bare.vllm), str(bare.models), (CARDS[1],))
     assert f"card      {CARDS[0]} (xe, not used: not chosen)" in said.out
 
@@ -94,7 +90,7 @@ def test_what_is_said_and_not_there_is_refused(
 def test_a_machine_with_nothing_gets_a_configuration_that_says_what_is_missing(
     arcops: Arcops, bare: MadeUpSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arcops.config.locate.PCI_DEVICES", bare.root / "none")
+    monkeypatch.setattr("arcops.config.locate.SYSFS", bare.root / "none")
     monkeypatch.setattr(discover, "find_runtimes", no_runtimes)
     monkeypatch.setattr(discover, "find_models_dir", no_models)
     said = arcops("init")
@@ -103,11 +99,52 @@ def test_a_machine_with_nothing_gets_a_configuration_that_says_what_is_missing(
         "vllm      none found",
         "models    no directory found",
         "card      none found",
-        "missing for the first",
+        "lacking   demo-dflash2: runtime.vllm: no vllm is named",
+        "no profile was written",
     ):
         assert line in said.out
-    assert "runtime.vllm: no vllm is named" in said.out
-    assert [path.stem for path in Config.load(bare.env).sources("first")] == ["first", "demo-target-only"]
+    assert list(bare.config.iterdir()) == [bare.config / "site.yaml"]
+    assert arcops("profile", "check").code == 0
+
+
+def test_after_make_demo_the_demo_can_be_switched_to(
+    arcops: Arcops, bare: MadeUpSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arcops.config.locate.SYSFS", bare.root / "none")
+    cache = Path(bare.env["HOME"]) / ".cache/arcops"
+    for name in ("hybrid", "dflash"):
+        (cache / "tiny-models-1" / name).mkdir(parents=True)
+        (cache / "tiny-models-1" / name / "config.json").write_text("{}")
+    half = add_runtime(cache / "vllm-cpu-2", "2.13.0+cpu")
+    vllm = add_runtime(cache / "vllm-cpu-1", "2.13.0+cpu")
+    for name in ("tiny-models-1", "vllm-cpu-1"):
+        (cache / name / ".complete").write_text("")
+    said = arcops("init")
+    assert said.code == 0, said.err
+    assert str(half) not in said.out
+    assert "tiny      tiny/dflash" in said.out
+    config = Config.load(bare.env)
+    assert config.launch("demo-dflash2").argv[:3] == (str(vllm), "serve", str(cache / "tiny-models-1/hybrid"))
+    assert [path.stem for path in config.sources("first")][:2] == ["first", "demo-dflash2"]
+    assert config.check("first") == []
+
+
+def test_a_vllm_is_chosen_by_the_kind_of_the_chosen_cards(arcops: Arcops, bare: MadeUpSite) -> None:
+    home = Path(bare.env["HOME"])
+    add_runtime(home / ".venv-a-cuda", "2.13.0+cu129")
+    xpu = add_runtime(home / ".venv-b-xpu", "2.13.0+xpu")
+    assert arcops("init", "--card", CARDS[1], "--card", CARDS[0]).code == 0
+    site = Config.load(bare.env, sysfs=bare.sysfs).machine.site
+    assert {kind: runtime.vllm for kind, runtime in site.runtimes.items()} == {"xpu": str(xpu)}
+    assert site.runtime.vllm is None
+    assert site.cards == (CARDS[1], CARDS[0])
+
+
+def test_a_missing_oneapi_is_said(arcops: Arcops, bare: MadeUpSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discover, "ONEAPI", "/no/setvars.sh")
+    said = arcops("init")
+    assert "oneAPI    no setvars.sh in /opt/intel/oneapi" in said.out
+    assert "setup" not in (bare.config / "site.yaml").read_text()
 
 
 def no_runtimes(env: object) -> list[discover.FoundRuntime]:
@@ -142,7 +179,7 @@ def test_odd_names_are_written_so_that_they_are_read_again(arcops: Arcops, bare:
     (models / "m").mkdir(parents=True)
     (models / "m/config.json").write_text("{}")
     assert arcops("init", "--models", str(models)).code == 0
-    assert Config.load(bare.env, devices=bare.devices).machine.site.models_dir == str(models)
+    assert Config.load(bare.env, sysfs=bare.sysfs).machine.site.models_dir == str(models)
 
 
 @pytest.mark.parametrize(

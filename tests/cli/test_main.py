@@ -61,6 +61,21 @@ def test_a_usage_error_is_exit_code_2_and_nothing_on_stdout(arcops: Callable[...
     assert said.err
 
 
+@pytest.mark.parametrize(
+    "arguments", [["init", "--force"], ["profile", "list"], ["profile", "show", "x"], ["profile", "schema"]]
+)
+def test_ctrl_c_has_the_shells_own_exit_code_in_every_command(
+    arcops: Callable[..., Ran], site: MadeUpSite, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for place in ("config.library.Config.load", "config.discover.find_runtimes", "core.profile.json_schema"):
+        monkeypatch.setattr(f"arcops.{place}", interrupted)
+    said = arcops(*arguments)
+    assert (said.code, said.out, said.err) == (130, "", "")
+
+
 def test_a_bad_instance_name_is_a_usage_error(arcops: Callable[..., Ran], site: MadeUpSite) -> None:
     said = arcops("--instance", "No Good", "profile", "list")
     assert (said.code, said.out) == (2, "")

@@ -31,6 +31,11 @@ def test_list_shows_every_profile_with_its_origin(arcops: Arcops) -> None:
     assert any(row[:2] == ["target-only", "shipped"] for row in rows)
 
 
+def test_a_profile_without_a_description_is_not_called_invalid(arcops: Arcops, site: MadeUpSite) -> None:
+    site.write_profile("plain", "device: {kind: cpu}\nmodel: {path: tiny/hybrid}\n")
+    assert "invalid" not in arcops("profile", "list").out
+
+
 def test_list_shows_an_invalid_profile_as_such(arcops: Arcops, site: MadeUpSite) -> None:
     site.write_profile("broken", "- x\n")
     said = arcops("profile", "list")
@@ -47,7 +52,7 @@ def test_show_is_what_a_shell_would_run_without_secrets(arcops: Arcops, site: Ma
     assert "# secret:   HF_TOKEN=(hidden)" in said.out
     words = shlex.split(said.out.replace("\\\n", " "), comments=True)
     assert words[:4] == ["A=two words", str(site.vllm), "serve", str(site.models / "tiny/hybrid")]
-    assert words[-2:] == ["--disable-access-log-for-endpoints", "/health,/metrics"]
+    assert words[-2:] == ["--disable-access-log-for-endpoints", "/health,/metrics,/v1/models"]
     assert "  --port 8000 \\\n" in said.out
 
 
@@ -58,6 +63,37 @@ def test_show_sources_the_set_up_script_first(arcops: Arcops, site: MadeUpSite) 
     lines = [line for line in said.out.splitlines() if not line.startswith("#")]
     assert lines[0] == f". {site.setup}"
     assert f"mine.yaml extends {site.profiles}/base.yaml" in said.out
+
+
+def test_show_says_which_card_the_backend_sees_and_that_there_is_more(
+    arcops: Arcops, site: MadeUpSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arcops.config.locate.SYSFS", site.sysfs)
+    said = arcops("profile", "show", "target-only")
+    assert said.code == 0, said.err
+    assert "ZE_AFFINITY_MASK=0 \\\n" in said.out
+    assert "# adds:     5 variables to the environment; --full shows all of it" in said.out
+
+
+def test_show_full_is_the_whole_environment_without_secrets(
+    arcops: Arcops, site: MadeUpSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "s3cret-too")
+    site.write_profile("mine", PROFILE + "extends: base\n")
+    site.write_profile("base", f"runtime: {{setup: {site.setup}}}\n")
+    shown: Any = json.loads(arcops("profile", "show", "mine", "--full", "--json").out)
+    environment = shown["environment"]
+    assert environment["ONEAPI_ROOT"] == "/opt/intel/oneapi"
+    assert (environment["A"], environment["HOME"]) == ("two words", site.env["HOME"])
+    assert (environment["HF_TOKEN"], environment["MY_TOKEN"]) == ("(hidden)", "(hidden)")
+    said = arcops("profile", "show", "mine", "--full")
+    assert "ONEAPI_ROOT=/opt/intel/oneapi \\\n" in said.out
+    assert "s3cret" not in said.out
+    assert "adds:" not in said.out
+    site.setup.write_text("exit 3\n")
+    said = arcops("profile", "show", "mine", "--full")
+    assert (said.code, said.out) == (6, "")
+    assert arcops("profile", "show", "mine", "--full", "--diff", "target-only").code == 2
 
 
 def test_show_json_is_the_whole_launch(arcops: Arcops, site: MadeUpSite) -> None:
@@ -93,6 +129,17 @@ def test_check_of_all_forgives_a_shipped_profile_what_this_machine_lacks(arcops:
     assert said.code == 0, said.err
     assert "mine: ok\n" in said.out
     assert "target-only: ok, but not for this machine as it is (" in said.out
+
+
+def test_one_badly_named_file_does_not_end_the_check_of_all(arcops: Arcops, site: MadeUpSite) -> None:
+    site.write_profile("my profile", PROFILE)
+    said = arcops("profile", "check")
+    assert said.code == 6
+    assert "mine: ok\n" in said.out
+    assert "my profile: 1 problem\n" in said.out
+    assert "arcops: a profile is not usable: my profile" in said.err
+    listed = [line.split() for line in arcops("profile", "list").out.splitlines()]
+    assert ["my", "profile", "own", "invalid:", "arcops", "profile", "check", "'my", "profile'"] in listed
 
 
 def test_check_by_name_forgives_nothing(arcops: Arcops, site: MadeUpSite) -> None:

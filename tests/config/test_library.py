@@ -16,7 +16,7 @@ MINIMAL = "device: {kind: cpu}\nmodel: {path: tiny/hybrid}\n"
 
 
 def load(site: MadeUpSite, instance: str = "main") -> Config:
-    return Config.load(site.env, instance=instance, devices=site.devices)
+    return Config.load(site.env, instance=instance, sysfs=site.sysfs)
 
 
 def problems(site: MadeUpSite, name: str) -> list[str]:
@@ -168,6 +168,33 @@ def test_a_profile_that_is_not_there_is_named_with_the_nearest(site: MadeUpSite)
         assert caught.value.hint
 
 
+def test_a_name_of_any_length_is_cut_in_messages(site: MadeUpSite) -> None:
+    site.write_profile("p", f"extends: {'x' * 5000}\n")
+    assert len(problems(site, "p")[0]) < 500
+    with pytest.raises(InvalidProfileError) as caught:
+        load(site).launch("y" * 5000)
+    assert len(str(caught.value)) < 300
+
+
+def test_the_hint_of_an_invalid_profile_names_it(site: MadeUpSite) -> None:
+    site.write_profile("p", "device: {kind: gpu}\nmodel: {path: x}\n")
+    with pytest.raises(InvalidProfileError) as caught:
+        load(site).launch("p")
+    assert caught.value.hint.startswith("`arcops profile check p`")
+
+
+def test_a_badly_named_file_is_a_problem_of_its_own(site: MadeUpSite) -> None:
+    site.write_profile("my profile", MINIMAL)
+    assert problems(site, "my profile")[0].startswith("my profile.yaml: its name cannot be a profile's; ")
+
+
+def test_a_list_with_a_wrong_item_is_not_called_too_short_as_well(site: MadeUpSite) -> None:
+    site.write_profile("p", MINIMAL + "compilation: {capture_sizes: [0]}\n")
+    assert problems(site, "p") == ["p.yaml:3: compilation.capture_sizes.0: should be greater than or equal to 1, not 0"]
+    site.write_profile("p", MINIMAL + "compilation: {capture_sizes: []}\n")
+    assert len(problems(site, "p")) == 1
+
+
 def test_the_other_suffix_is_pointed_out(site: MadeUpSite) -> None:
     (site.profiles / "mine.yml").write_text(MINIMAL)
     with pytest.raises(InvalidProfileError) as caught:
@@ -184,7 +211,10 @@ def test_no_configuration_at_all_still_lists_the_shipped_profiles(tmp_path: Path
     ("text", "message"),
     [
         ("model_dir: /x\n", "site.yaml:1: model_dir: unknown key; did you mean models_dir?"),
-        ("cards: ['3']\n", "site.yaml:1: cards: cards are a number"),
+        ("cards: ['3']\n", "site.yaml:1: cards: cards are a list of different PCI addresses"),
+        ("cards: 2\n", "site.yaml:1: cards: cards are a list of different PCI addresses"),
+        ("instances: {a: {cards: 1}}\n", "site.yaml:1: instances.a.cards: cards are a list of different PCI"),
+        ("instances: {cpu: {port: 1}}\n", "site.yaml:1: instances.cpu: cannot be an instance's name"),
         ("instances: {Main: {port: 1}}\n", "site.yaml:1: instances.Main"),
         ("instances: {a: {port: 8001}, b: {port: 8001}}\n", "site.yaml:1: instances.b.port: 8001 is the instance a's"),
         ("- x\n", "site.yaml:1: is not a mapping"),
@@ -216,6 +246,46 @@ def test_an_instance_has_its_own_cards_and_port(site: MadeUpSite) -> None:
     assert second.launch("fixed").port == 9000
     assert second.launch("p").locks == (str(site.devices / CARDS[1]),)
     assert file not in second.sources("p")
+
+
+def test_the_first_of_the_sites_cards_as_written_are_taken(site: MadeUpSite) -> None:
+    site.write_site(f"runtime: {{vllm: {site.vllm}}}\nmodels_dir: {site.models}\ncards: ['{CARDS[1]}', '{CARDS[0]}']\n")
+    site.write_profile("p", "device: {kind: xpu}\nmodel: {path: tiny/hybrid}\n")
+    site.write_profile("two", "extends: p\ndevice: {cards: 2}\n")
+    assert load(site).launch("p").cards == (CARDS[1],)
+    assert load(site).launch("two").cards == CARDS
+
+
+def test_two_instances_with_a_card_each_see_different_devices(site: MadeUpSite) -> None:
+    site.add_card("0000:00:02.0", "i915", device="0x7d67")
+    site.add_card("0000:05:00.0", "vfio-pci")
+    site.add_card("0000:06:00.0", "nvidia", vendor="0x10de")
+    site.add_card("0000:04:00.0", "nvidia", vendor="0x10de")
+    site.write_site(
+        f"runtime: {{vllm: {site.vllm}}}\nmodels_dir: {site.models}\ninstances:\n"
+        f"  first: {{cards: ['{CARDS[0]}']}}\n  second: {{cards: ['{CARDS[1]}']}}\n  n: {{cards: ['0000:06:00.0']}}\n"
+    )
+    site.write_profile("p", "device: {kind: xpu}\nmodel: {path: tiny/hybrid}\n")
+    site.write_profile("own", "extends: p\ndevice: {cards: ['0000:00:02.0']}\n")
+    site.write_profile("nvidia", "extends: p\ndevice: {kind: cuda}\n")
+
+    def variable(instance: str, profile: str, name: str) -> str | None:
+        return dict(load(site, instance).launch(profile).environment).get(name)
+
+    masks = [variable(instance, "p", "ZE_AFFINITY_MASK") for instance in ("first", "second")]
+    assert masks == ["0", "1"]
+    assert variable("first", "own", "ZE_AFFINITY_MASK") == "2"
+    assert variable("n", "nvidia", "CUDA_VISIBLE_DEVICES") == "1"
+    assert variable("n", "nvidia", "CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+
+
+def test_a_card_of_another_kind_or_driver_is_refused(site: MadeUpSite) -> None:
+    site.add_card("0000:05:00.0", "vfio-pci")
+    for kind, card in (("cuda", CARDS[0]), ("xpu", "0000:05:00.0")):
+        site.write_profile("p", f"device: {{kind: {kind}, cards: ['{card}']}}\nmodel: {{path: tiny/hybrid}}\n")
+        assert problems(site, "p") == [
+            f"p.yaml:1: device.cards: {card} is no card that {kind} can use here; its driver is another's"
+        ]
 
 
 def test_two_cards_are_locked_in_address_order(site: MadeUpSite) -> None:
@@ -267,6 +337,41 @@ def test_the_sites_setup_goes_with_the_sites_vllm_only(site: MadeUpSite) -> None
     site.write_profile("own", MINIMAL + f"runtime: {{vllm: {site.vllm}}}\n")
     assert load(site).launch("p").setup == str(site.setup)
     assert load(site).launch("own").setup is None
+
+
+def test_the_sites_oneapi_is_for_every_intel_profile_that_names_no_script(site: MadeUpSite) -> None:
+    other = site.root / "other.sh"
+    other.write_text("")
+    site.write_profile("p", "device: {kind: xpu}\nmodel: {path: tiny/hybrid}\n")
+    site.write_profile("vllm", f"extends: p\nruntime: {{vllm: {site.vllm}}}\n")
+    site.write_profile("own", f"extends: p\nruntime: {{setup: {other}}}\n")
+    site.write_profile("cpu", MINIMAL)
+    rest = f"models_dir: {site.models}\ncards: ['{CARDS[0]}']\n"
+    for runtime in (
+        f"runtime: {{vllm: {site.vllm}}}\nruntimes: {{xpu: {{setup: {site.setup}}}}}\n",
+        f"runtimes: {{xpu: {{vllm: {site.vllm}, setup: {site.setup}}}, cpu: {{vllm: {site.vllm}}}}}\n",
+        f"runtime: {{setup: {site.setup}}}\nruntimes: {{xpu: {{vllm: {site.vllm}}}, cpu: {{vllm: {site.vllm}}}}}\n",
+    ):
+        site.write_site(runtime + rest)
+        setups = [load(site).launch(name).setup for name in ("p", "vllm", "own", "cpu")]
+        assert setups == [str(site.setup), str(site.setup), str(other), None], runtime
+
+
+def test_the_tiny_models_are_found_in_the_cache_if_they_are_complete(site: MadeUpSite) -> None:
+    site.write_site(f"runtime: {{vllm: {site.vllm}}}\n")
+    site.write_profile("p", MINIMAL)
+    assert "`make runtime` builds the tiny models" in problems(site, "p")[0]
+    cache = Path(site.env["HOME"]) / ".cache/arcops"
+    for number, name in enumerate(("old", "new", "half")):
+        build = cache / f"tiny-models-{name}"
+        (build / "hybrid").mkdir(parents=True)
+        (build / "hybrid/config.json").write_text("{}")
+        if name != "half":
+            (build / ".complete").write_text("")
+            os.utime(build / ".complete", (number, number))
+    assert load(site).launch("p").argv[2] == str(cache / "tiny-models-new/hybrid")
+    site.env["ARCOPS_RUNTIME_HOME"] = str(site.root / "elsewhere")
+    assert len(problems(site, "p")) == 1
 
 
 def test_a_kind_of_device_may_have_a_vllm_of_its_own(site: MadeUpSite) -> None:

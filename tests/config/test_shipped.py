@@ -12,21 +12,16 @@ from tests.sites import CARDS, MadeUpSite
 
 NAMES = sorted(file.stem for file in shipped_profiles().glob("*.yaml"))
 FLAGS = frozenset((Path(__file__).parents[1] / "data/vllm-flags/serve_0.29.0.txt").read_text().split())
-SETVARS = Path("/opt/intel/oneapi/setvars.sh")
 W4A16, FP8 = "qwen35-9b-w4a16", "qwen35-9b-fp8"
 
 
 @pytest.fixture
 def config(site: MadeUpSite) -> Config:
-    return Config.load(site.env, devices=site.devices)
+    return Config.load(site.env, sysfs=site.sysfs)
 
 
 def launch(site: MadeUpSite, name: str) -> Launch:
-    """The launch, with a set-up script that is there."""
-    if not SETVARS.exists():
-        site.write_profile(f"{name}-here", f"extends: {name}\nruntime: {{setup: {site.setup}}}\n")
-        name = f"{name}-here"
-    return Config.load(site.env, devices=site.devices).launch(name)
+    return Config.load(site.env, sysfs=site.sysfs).launch(name)
 
 
 def option(made: Launch, flag: str) -> str | None:
@@ -57,9 +52,18 @@ def test_the_library_is_complete() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_shipped_profile_has_no_problem_but_a_missing_set_up_script(config: Config, name: str) -> None:
+def test_a_shipped_profile_has_no_problem_where_everything_is(config: Config, name: str) -> None:
     assert config.profile(name).description
-    assert [problem for problem in config.check(name) if problem.key != "runtime.setup"] == []
+    assert config.check(name) == []
+
+
+@pytest.mark.parametrize("name", ["target-only", "dflash2", "mtp", W4A16, FP8])
+def test_the_sites_oneapi_is_sourced_for_the_profiles_of_intels_cards(site: MadeUpSite, name: str) -> None:
+    file = site.config / "site.yaml"
+    assert launch(site, name).setup is None
+    file.write_text(file.read_text() + f"runtimes: {{xpu: {{setup: {site.setup}}}}}\n")
+    assert launch(site, name).setup == str(site.setup)
+    assert launch(site, "demo-dflash2").setup is None
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,6 +115,8 @@ def test_target_only_is_the_reference_deployment(site: MadeUpSite) -> None:
         "ONEAPI_DEVICE_SELECTOR": "level_zero:gpu",
         "VLLM_USE_AOT_COMPILE": "0",
         "VLLM_XPU_ENABLE_XPU_GRAPH": "1",
+        "ZE_AFFINITY_MASK": "0",
+        "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "0",
     }
     assert made.cards == CARDS[:1]
     assert made.locks == (str(site.devices / CARDS[0]),)

@@ -19,6 +19,7 @@ from arcops.core.world import (
     AnswerState,
     Backend,
     Card,
+    Cause,
     Ending,
     Holder,
     Port,
@@ -128,7 +129,13 @@ class Machine:
         self.requests = 0
         self.hung = False
         self.unhealthy = False
+        self.unlisted = False
+        """/v1/models refuses our key."""
         self.prefilling = False
+        self.setup_takes = 0.3
+        self.setup_fails = ""
+        """What the setup script says when it fails."""
+        self.preparing: set[str] = set()
         self.spawns: list[tuple[float, str, str]] = []
         """When, the launch id, and the profile."""
         self.signals: list[tuple[float, str, str]] = []
@@ -252,6 +259,9 @@ class Machine:
         held = self.residue or self.now < self.clear_at
         return Known(Port(listeners=foreign, ours=ours, bindable=ours or not (foreign or held)), at)
 
+    def setup(self, at: float) -> Reading[None]:
+        return Unknown(self.setup_fails, at) if self.setup_fails else Known(None, at)
+
     def look_at_card(self, at: float) -> Reading[Card]:
         if "card" in self.unreadable:
             return Unknown("fdinfo cannot be read", at)
@@ -275,6 +285,8 @@ class Machine:
         if record is not None and self.listening:
             models = record.conduct.models
             names = (record.launch.served_name,) if models is None else models
+            if self.unlisted:
+                return Known(Server(healthy=not self.unhealthy, models=(), unread="it refuses our API key"), self.now)
             return Known(Server(healthy=not self.unhealthy, models=names), self.now)
         if self.foreign_listener is not None:
             return Known(Server(healthy=True, models=("foreign",)), self.now)
@@ -305,7 +317,7 @@ class Machine:
         conduct = record.conduct
         return Ending(
             launch_id=record.launch_id,
-            cause="bad_value" if conduct.deterministic else "engine_died",
+            cause=Cause.BAD_VALUE if conduct.deterministic else Cause.ENGINE_DIED,
             summary=f"{record.launch.profile} ended with exit code {conduct.exit_code}",
             hint="see `arcops logs`",
             deterministic=conduct.deterministic,

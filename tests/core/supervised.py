@@ -15,6 +15,7 @@ from arcops.core.action import (
     KillEveryone,
     Look,
     MarkProven,
+    Prepare,
     ReleaseLocks,
     Settle,
     Spawn,
@@ -25,7 +26,7 @@ from arcops.core.admit import AlreadySo, Refusal, Request, Verb, admit
 from arcops.core.decide import Decision, decide
 from arcops.core.launch import Launch
 from arcops.core.phase import MOVES, Phase
-from arcops.core.quantity import Known, Reading, Unknown
+from arcops.core.quantity import Known, Reading, T, Unknown
 from arcops.core.state import NOTHING_ORDERED, Goal, Order, State
 from arcops.core.world import (
     Answer,
@@ -54,8 +55,8 @@ class Supervisor:
     dead: bool = False
     trail: list[tuple[Phase, str]] = field(default_factory=list[tuple[Phase, str]])
     """Phases gone through, with the reason on entering them."""
-    given_up: set[str] = field(default_factory=set[str])
-    """Profiles that were judged to fail the same way again, since the last order."""
+    given_up: set[Launch] = field(default_factory=set[Launch])
+    """Launches that were judged to fail the same way again, since the last order."""
     launched: list[float] = field(default_factory=list[float])
     """When something was launched, since the last order."""
 
@@ -64,6 +65,9 @@ class Supervisor:
         self.port: Reading[Port] = never
         self.card: Reading[Card] = never
         self._looking = False
+        self.subject: tuple[int, tuple[str, ...]] | None = None
+        """Port and cards that the last look was at."""
+        self.setups: dict[str, Reading[None]] = {}
         now = self.machine.now
         self.state = State(since=now, progress_at=now, order=order_in_force(self.machine))
         self.trail.append((self.state.phase, self.state.reason))
@@ -110,8 +114,9 @@ class Supervisor:
             now=machine.now,
             dice=self.dice,
             lock=self._lock(),
-            port=self.port,
-            card=self.card,
+            port=self._seen(self.port),
+            card=self._seen(self.card),
+            setup=self._setup(),
             backend=machine.backend(),
             server=machine.server(),
             answer=self.answer,
@@ -165,7 +170,7 @@ class Supervisor:
             self.machine.violations.append(f"law 9: order {before.order.id} was dropped without a word")
         failure, record = after.failure, self.machine.record
         if failure is not None and failure.deterministic and record is not None:
-            self.given_up.add(record.launch.profile)
+            self.given_up.add(record.launch)
 
     # -- acting -------------------------------------------------------------------------------------------------------
     def perform(self, action: Action) -> None:  # noqa: C901 - one line an action
@@ -175,6 +180,8 @@ class Supervisor:
                 self._take_locks(launch)
             case ReleaseLocks():
                 self.locks = frozenset()
+            case Prepare(launch=launch):
+                self._prepare(launch)
             case Look():
                 self._look()
             case Spawn(launch=launch):
@@ -218,13 +225,42 @@ class Supervisor:
         if self._looking:
             return
         self._looking = True
-        at = self.machine.now
+        at, subject = self.machine.now, self._wanted()
 
         def done() -> None:
             self._looking = False
+            self.subject = subject
             self.port, self.card = self.machine.look_at_port(at), self.machine.look_at_card(at)
 
         self.machine.later(self.look_delay, done)
+
+    def _wanted(self) -> tuple[int, tuple[str, ...]] | None:
+        launch = self.machine.record.launch if self.machine.record is not None else self.state.order.launch
+        return None if launch is None else (launch.port, launch.cards)
+
+    def _seen(self, reading: Reading[T]) -> Reading[T]:
+        """A look at something else says nothing about the launch in question; one that a test has put there does."""
+        if self.subject in (None, self._wanted()):
+            return reading
+        return Unknown("not looked yet", float("-inf"))
+
+    def _prepare(self, launch: Launch) -> None:
+        """As with the real one, the time of a failure is that of its beginning."""
+        script, at = launch.setup or "", self.machine.now
+        if script not in self.machine.preparing:
+            self.machine.preparing.add(script)
+
+            def done() -> None:
+                self.machine.preparing.discard(script)
+                self.setups[script] = self.machine.setup(at)
+
+            self.machine.later(self.machine.setup_takes, done)
+
+    def _setup(self) -> Reading[None]:
+        launch = self.state.order.launch
+        if launch is None or launch.setup is None:
+            return Known(None, self.machine.now)
+        return self.setups.get(launch.setup, Unknown("not run yet", float("-inf")))
 
     def _ask(self, record: Record, deadline: float) -> None:
         self.answer = Answer(record.launch_id, AnswerState.WAITING)
@@ -259,16 +295,20 @@ class Supervisor:
         """Laws 1 to 4, at the only moment at which they can be broken."""
         machine = self.machine
         self.launched.append(machine.now)
-        if launch.profile in self.given_up:
+        if launch in self.given_up:
             machine.violations.append(f"law 6: {launch.profile} was launched again, and is bound to fail")
         recent = sum(machine.now - at < restart.HOUR for at in self.launched)
         # The launch, its retries, and the one that a failed switch returns to.
         if recent > launch.restart.per_hour + 2:
             machine.violations.append(f"law 6: {launch.profile} was launched {recent} times within an hour")
+        if isinstance(self._setup(), Unknown):
+            machine.violations.append(f"{launch.profile} launched without the environment of its setup script")
         if machine.processes:
             machine.violations.append(f"law 1: {launch.profile} launched beside {machine.processes}")
         if not set(launch.locks) <= self.locks:
             machine.violations.append(f"law 3: {launch.profile} launched without its lock")
+        if self.subject not in (None, (launch.port, launch.cards)):
+            machine.violations.append(f"law 3: {launch.profile} launched on a look at {self.subject}")
         for name, reading in (("port", self.port), ("card", self.card)):
             if not isinstance(reading, Known) or reading.at < self.locked_at:
                 machine.violations.append(

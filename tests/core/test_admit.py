@@ -10,7 +10,7 @@ from arcops.core.decide import Decision
 from arcops.core.errors import ExitCode
 from arcops.core.phase import Phase
 from arcops.core.state import NOTHING_ORDERED, Goal, Order, Outcome, State, Stopping
-from arcops.core.world import Ending
+from arcops.core.world import Cause, Ending
 from tests.core.simulated import launch
 
 ALPHA, BETA = launch("alpha"), launch("beta")
@@ -18,7 +18,7 @@ RUN_ALPHA = Order(1, Goal.RUN, "alpha", ALPHA)
 SWITCHING = Order(2, Goal.RUN, "beta", BETA, committed=False, previous=RUN_ALPHA, returns=True)
 STOPPING = Order(2, Goal.STOP, committed=False)
 SERVING = State(phase=Phase.SERVING, order=RUN_ALPHA)
-DETERMINISTIC = Ending("L1", "bad_value", "bad", "", deterministic=True)
+DETERMINISTIC = Ending("L1", Cause.BAD_VALUE, "bad", "", deterministic=True)
 
 
 def accepted(state: State, request: Request, running: str | None = "L1") -> State:

@@ -13,7 +13,7 @@ from arcops.core.launch import Checks
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
 from arcops.core.state import Goal, Order, State
-from arcops.core.world import Answer, AnswerState, Card, Holder, Port
+from arcops.core.world import Answer, AnswerState, Card, Cause, Holder, Port, Server
 from tests.core.simulated import Conduct, Machine, holder, launch
 from tests.core.supervised import Supervisor, serving, supervised
 
@@ -163,6 +163,53 @@ def test_a_blocked_switch_brings_back_what_served_before_and_says_why() -> None:
     assert [profile for _, _, profile in machine.spawns] == ["alpha", "alpha"]
 
 
+def test_a_blocked_switch_without_a_way_back_waits_where_it_is() -> None:
+    machine, supervisor = serving()
+    machine.requests = 0
+    machine.foreign_memory = holder("90 MiB", "Xorg")
+    number = supervisor.switch(launch("beta", allow_holders=()), rollback=False)
+    supervisor.until(Phase.BLOCKED)
+    assert isinstance(number, int)
+    outcome = supervisor.state.outcome_of(number)
+    assert outcome is not None
+    assert (outcome.exit_code, outcome.returned_to) == (ExitCode.BLOCKED, None)
+    assert "beta: pid 4242 (Xorg)" in outcome.summary
+    assert (supervisor.state.order.profile, supervisor.state.order.committed) == ("beta", True)
+    supervisor.run(60.0)
+    assert [profile for _, _, profile in machine.spawns] == ["alpha"], "what served before is not brought back"
+    machine.foreign_memory = None
+    supervisor.until(Phase.SERVING)
+    assert [profile for _, _, profile in machine.spawns] == ["alpha", "beta"]
+
+
+def test_a_switch_without_a_way_back_that_cannot_be_resolved_any_more_is_latched() -> None:
+    machine, supervisor = serving()
+    number = supervisor.switch(launch("beta"), rollback=False)
+    supervisor.until(Phase.CLEARING)
+    supervisor.state = replace(supervisor.state, order=replace(supervisor.state.order, launch=None))
+    supervisor.until(Phase.FAILED)
+    assert isinstance(number, int)
+    outcome = supervisor.state.outcome_of(number)
+    assert outcome is not None
+    assert (outcome.exit_code, outcome.returned_to) == (ExitCode.INVALID, None)
+    supervisor.run(60.0)
+    assert len(machine.spawns) == 1
+
+
+@pytest.mark.parametrize("phase", [Phase.STOPPING, Phase.CLEARING])
+def test_a_blocked_switch_without_a_way_back_to_anything_that_ran_ends_stopped(phase: Phase) -> None:
+    machine, supervisor = serving()
+    supervisor.stop()
+    supervisor.until(phase)
+    machine.foreign_listener = holder("port 8000")
+    number = supervisor.switch(launch("beta"), replaces=True, rollback=False)
+    supervisor.until(Phase.STOPPED)
+    assert isinstance(number, int)
+    outcome = supervisor.state.outcome_of(number)
+    assert outcome is not None
+    assert outcome.returned_to == "stopped"
+
+
 def test_a_blocked_switch_does_not_unlatch_what_had_failed() -> None:
     machine, supervisor = supervised(conduct={"alpha": Conduct(dies_after=1.0, deterministic=True)})
     supervisor.switch(ALPHA)
@@ -212,6 +259,16 @@ def test_at_rest_the_locks_go_back_and_also_where_nobody_can_tell() -> None:
     assert decide(supervisor.state, dark).actions == (ReleaseLocks(),)
 
 
+def test_a_standing_order_waits_while_its_profile_is_being_read() -> None:
+    machine = Machine()
+    machine.orders[1] = (Order(1, Goal.RUN, "alpha", resolving=True), "committed")
+    supervisor = Supervisor(machine)
+    supervisor.run(60.0)
+    assert (supervisor.state.phase, supervisor.state.reason) == (Phase.STOPPED, "reading profile alpha")
+    supervisor.state = replace(supervisor.state, order=Order(1, Goal.RUN, "alpha", ALPHA))
+    supervisor.until(Phase.SERVING)
+
+
 # -- starting ---------------------------------------------------------------------------------------------------------
 def test_a_start_that_shows_progress_may_take_an_hour() -> None:
     _, supervisor = supervised(conduct={"alpha": Conduct(ready_after=3600.0)})
@@ -224,7 +281,7 @@ def test_a_start_without_progress_is_stalled() -> None:
     supervisor.switch(ALPHA)
     supervisor.until(Phase.FAILED, within=120.0)
     assert supervisor.state.failure is not None
-    assert supervisor.state.failure.cause == "start_stalled"
+    assert supervisor.state.failure.cause is Cause.START_STALLED
     assert machine.now - machine.spawns[0][0] > ALPHA.limits.start_stall
 
 
@@ -235,7 +292,7 @@ def test_a_launch_of_which_nothing_comes_is_a_counted_failure(conduct: Conduct) 
     machine.end(machine.of("L1", "main")[0])
     supervisor.until(Phase.FAILED, within=3600.0, step=0.5)
     assert supervisor.state.failure is not None
-    assert supervisor.state.failure.cause == "spawn_failed"
+    assert supervisor.state.failure.cause is Cause.SPAWN_FAILED
     assert len(machine.spawns) == ALPHA.restart.per_hour + 1
 
 
@@ -259,6 +316,15 @@ def test_a_stop_while_the_launch_is_being_written_down_waits_for_what_comes_of_i
     assert (machine.processes, machine.violations) == ({}, [])
 
 
+def test_a_stop_does_not_wait_for_a_launch_of_which_there_is_no_record() -> None:
+    machine, supervisor = supervised(conduct={"alpha": Conduct(no_record=True)})
+    supervisor.switch(ALPHA)
+    supervisor.until(Phase.STARTING)
+    supervisor.stop()
+    supervisor.until(Phase.STOPPED, within=2.0)
+    assert (supervisor.state.failures, len(machine.spawns)) == ((), 1)
+
+
 def test_somebody_else_on_the_port_is_named() -> None:
     machine, supervisor = supervised(conduct={"alpha": Conduct(ready_after=30.0)})
     supervisor.switch(ALPHA)
@@ -266,7 +332,7 @@ def test_somebody_else_on_the_port_is_named() -> None:
     machine.foreign_listener = Holder(77, "ollama", "guest", "port 8000")
     supervisor.until(Phase.FAILED)
     assert supervisor.state.failure is not None
-    assert supervisor.state.failure.cause == "wrong_listener"
+    assert supervisor.state.failure.cause is Cause.WRONG_LISTENER
     assert "pid 77 (ollama)" in supervisor.state.failure.summary
 
 
@@ -279,7 +345,7 @@ def test_a_stranger_that_shares_the_port_with_ours_is_refused_too() -> None:
     machine.foreign_listener = holder("port 8000")
     supervisor.until(Phase.FAILED)
     assert supervisor.state.failure is not None
-    assert supervisor.state.failure.cause == "wrong_listener"
+    assert supervisor.state.failure.cause is Cause.WRONG_LISTENER
 
 
 def test_http_answers_but_nobody_can_tell_who_listens() -> None:
@@ -327,8 +393,31 @@ def test_an_empty_list_of_models_is_no_wrong_identity_but_may_not_last() -> None
     _, supervisor = checking(Conduct(models=()))
     supervisor.until(Phase.STOPPING, within=30.0)
     assert supervisor.state.failure is not None
-    assert "did not answer for 20 s" in supervisor.state.failure.summary
+    assert supervisor.state.failure.summary == (
+        "for 20 s the server did not say which model it serves: it lists no model"
+    )
     assert not supervisor.state.failure.deterministic
+
+
+def test_a_start_whose_models_cannot_be_read_does_not_last_for_ever() -> None:
+    machine, supervisor = supervised()
+    machine.unlisted = True
+    supervisor.switch(ALPHA)
+    supervisor.until(Phase.CHECKING)
+    supervisor.run(1.0)
+    assert "waiting to be told which model it serves (it refuses our API key)" in supervisor.state.reason
+    supervisor.until(Phase.FAILED, within=ALPHA.limits.probe + 10.0)
+    assert supervisor.state.failure is not None
+    assert supervisor.state.failure.cause is Cause.WRONG_IDENTITY
+    assert "it refuses our API key" in supervisor.state.failure.summary
+
+
+def test_what_is_waited_for_in_checking_is_said_though_nothing_was_read() -> None:
+    machine, supervisor = checking(Conduct(answer=AnswerState.WAITING))
+    dark = replace(supervisor.world(), server=Unknown("no answer within 2 s", machine.now))
+    assert "(no answer within 2 s)" in decide(supervisor.state, dark).state.reason
+    old = replace(dark, server=Known(Server(healthy=True, models=()), supervisor.state.since - 1.0))
+    assert "(it was not asked again yet)" in decide(supervisor.state, old).state.reason
 
 
 def test_a_server_that_is_unwell_for_a_moment_is_not_misjudged() -> None:
@@ -336,6 +425,7 @@ def test_a_server_that_is_unwell_for_a_moment_is_not_misjudged() -> None:
     machine.unhealthy = True
     supervisor.run(5.0)
     assert supervisor.state.phase is Phase.CHECKING
+    assert "it calls itself unhealthy" in supervisor.state.reason
     machine.unhealthy = False
     supervisor.until(Phase.SERVING)
 
@@ -345,7 +435,7 @@ def test_a_first_answer_that_is_not_right_fails_the_start(answer: AnswerState) -
     _, supervisor = checking(Conduct(answer=answer))
     supervisor.until(Phase.FAILED, within=60.0)
     assert supervisor.state.failure is not None
-    assert supervisor.state.failure.cause == "wrong_answer"
+    assert supervisor.state.failure.cause is Cause.WRONG_ANSWER
 
 
 def test_an_answer_for_another_launch_is_no_answer() -> None:
@@ -411,6 +501,27 @@ def test_a_proven_backend_is_adopted_without_a_first_answer_and_without_a_signal
         asked = asked or any(isinstance(action, Ask) for action in supervisor.step().actions)
     assert (asked, machine.signals, len(machine.spawns)) == (False, [], 1)
     assert "adopted launch L1" in supervisor.state.reason
+
+
+@pytest.mark.parametrize(
+    ("models", "unlisted", "says"),
+    [
+        (None, True, "(but which model cannot be checked: it refuses our API key)"),
+        (("another",), False, "(but lists another, not alpha-model)"),
+        ((), False, "(but lists no model, not alpha-model)"),
+    ],
+)
+def test_a_proven_backend_is_adopted_whatever_its_list_of_models_says(
+    models: tuple[str, ...] | None, unlisted: bool, says: str
+) -> None:
+    machine, supervisor = serving()
+    machine.unlisted = unlisted
+    assert machine.record is not None
+    machine.record.conduct = replace(machine.record.conduct, models=models)
+    supervisor = reborn(machine, supervisor)
+    supervisor.until(Phase.SERVING, within=5.0)
+    assert (machine.signals, len(machine.spawns)) == ([], 1)
+    assert supervisor.state.reason == f"adopted launch L1, which serves {says}"
 
 
 def test_a_backend_is_adopted_though_its_profile_is_gone_and_started_again_as_it_was() -> None:

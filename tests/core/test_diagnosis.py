@@ -1,17 +1,21 @@
 """What every recorded failure is called, and what is made of failures that left no words."""
 
-from dataclasses import replace
+import ast
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import arcops.core
 from arcops.core.diagnosis import Cause, Diagnosis, Evidence, diagnose
+from arcops.core.diagnosis.causes import RULES
 from arcops.core.phase import Phase
+from arcops.core.profile import Profile
 
-OUTSIDE = Evidence(exit_code=None, asked_to_stop=False, phase=Phase.STARTING, log=[])
 LOGS = Path(__file__).parents[1] / "data" / "vllm-logs"
+CORE = Path(arcops.core.__file__).parent
 
 
 def log_of(name: str) -> list[str]:
@@ -125,7 +129,7 @@ def test_the_largest_context_that_fits_is_told() -> None:
     )
     got = judge([silent])
     assert (got.cause, got.fits_context) == (Cause.KV_CACHE_TOO_SMALL, None)
-    assert got.hint == "lower max_model_len, or give the cache more memory"
+    assert got.hint == "lower scheduling.max_model_len, or give the cache more memory"
 
 
 def engine(text: str, process: str = "EngineCore", level: str = "ERROR") -> str:
@@ -224,27 +228,37 @@ def test_a_fault_of_one_request_is_not_why_a_serving_backend_ended() -> None:
     assert judge(log, 1, Phase.STARTING).cause is Cause.UNSUPPORTED
 
 
-@pytest.mark.parametrize(
-    ("seen", "cause", "deterministic"),
-    [
-        (replace(OUTSIDE, wrong_listener="pid 7 (nginx) holds 127.0.0.1:8000"), Cause.PORT_TAKEN, False),
-        (replace(OUTSIDE, wrong_identity="it serves other, not m"), Cause.WRONG_IDENTITY, True),
-        (replace(OUTSIDE, wrong_answer="an answer without a token"), Cause.WRONG_ANSWER, False),
-        (replace(OUTSIDE, stalled_for=601.4), Cause.START_STALLED, False),
-        (replace(OUTSIDE, gpu_wedged="0000:03:00.0 is wedged"), Cause.GPU_WEDGED, True),
-    ],
-)
-def test_what_is_seen_from_outside_counts_where_the_log_is_silent(
-    seen: Evidence, cause: Cause, deterministic: bool
-) -> None:
-    got = diagnose(replace(seen, log=log_of("startup_mtp3")))
-    assert (got.cause, got.deterministic) == (cause, deterministic)
+def texts_of(folder: Path) -> list[str]:
+    """Every string in a package's code that is no docstring."""
+    found: list[str] = []
+    for file in folder.glob("*.py"):
+        tree = ast.parse(file.read_text())
+        bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
+                found.append(node.value)
+    return found
 
 
-def test_a_wedged_card_comes_before_anything_the_log_says_and_the_log_before_what_is_seen() -> None:
-    log = log_of("bad_corrupt_weights")
-    assert diagnose(replace(OUTSIDE, log=log, gpu_wedged="gone")).cause is Cause.GPU_WEDGED
-    assert diagnose(replace(OUTSIDE, log=log, wrong_answer="500")).cause is Cause.CORRUPT_WEIGHTS
+def test_every_dotted_key_in_a_hint_is_a_key_of_the_schema() -> None:
+    sections = {name: field.annotation for name, field in Profile.model_fields.items()}
+    keys = {name: set[str](getattr(kind, "model_fields", ())) for name, kind in sections.items()}
+    dotted = re.compile(rf"(?<![\w.])({'|'.join(keys)})\.([a-z_]+)(?![\w(])")
+    named = {
+        match.groups()
+        for package in ("diagnosis", "decide")
+        for text in texts_of(CORE / package)
+        for match in dotted.finditer(text)
+    }
+    assert {("scheduling", "max_model_len"), ("parsers", "tool_call"), ("limits", "start_stall")} <= named
+    assert [f"{section}.{key}" for section, key in named if key not in keys[section]] == []
+
+
+def test_a_hint_names_no_key_without_its_section() -> None:
+    keys = {key for field in Profile.model_fields.values() for key in getattr(field.annotation, "model_fields", ())}
+    keys = {key for key in keys if "_" in key} | {"served_model_name", "tool_call_parser"}
+    bare = re.compile(rf"(?<![\w.-])({'|'.join(sorted(keys))})\b")
+    assert [rule.hint for rule in RULES if bare.search(rule.hint)] == []
 
 
 def test_colours_carriage_returns_and_huge_lines_do_not_hide_the_cause() -> None:

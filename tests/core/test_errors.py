@@ -27,3 +27,13 @@ def test_each_kind_of_error_has_its_exit_code(kind: type[ArcopsError], code: Exi
     assert (error.exit_code, error.message, error.hint) == (code, "it is so", "do this")
     assert str(error) == "it is so\nhint: do this"
     assert str(kind("it is so")) == "it is so"
+
+
+def test_an_exit_code_of_a_newer_daemon_is_the_plain_failure() -> None:
+    assert [ExitCode.of(code) for code in (0, 9, 124, 99, -1)] == [
+        ExitCode.DONE,
+        ExitCode.WEDGED,
+        ExitCode.TIMED_OUT,
+        ExitCode.FAILED,
+        ExitCode.FAILED,
+    ]

@@ -27,10 +27,12 @@ from arcops.core.profile import Profile
 FLAGS = frozenset((Path(__file__).parents[1] / "data/vllm-flags/serve_0.29.0.txt").read_text().split())
 
 
-def launch(draft: str | None = None, cards: tuple[str, ...] = (), **sections: Any) -> Launch:
+def launch(
+    draft: str | None = None, cards: tuple[str, ...] = (), ordinals: tuple[int, ...] = (), **sections: Any
+) -> Launch:
     profile = Profile.model_validate({"device": {"kind": "cpu"}, "model": {"path": "org/name"}, **sections})
     locks = tuple(f"/sys/bus/pci/devices/{card}" for card in cards) or ("/run/cpu.lock",)
-    return launch_of("p", profile, Bindings("/opt/vllm/bin/vllm", "/models/name", draft, None, cards, locks))
+    return launch_of("p", profile, Bindings("/opt/vllm/bin/vllm", "/models/name", draft, None, cards, ordinals, locks))
 
 
 def values(made: Launch, flag: str) -> list[str]:
@@ -42,7 +44,7 @@ def test_a_plain_launch_says_only_what_must_be_said() -> None:
     assert launch().argv == (
         *("/opt/vllm/bin/vllm", "serve", "/models/name"),
         *("--host", "127.0.0.1", "--port", "8000", "--served-model-name", "name"),
-        *("--shutdown-timeout", "5", "--disable-access-log-for-endpoints", "/health,/metrics"),
+        *("--shutdown-timeout", "5", "--disable-access-log-for-endpoints", "/health,/metrics,/v1/models"),
     )
 
 
@@ -106,6 +108,20 @@ def test_the_same_profile_gives_the_same_launch() -> None:
     assert launch(runtime=runtime).environment == (("A", "1"), ("B", "2"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "variables"),
+    [
+        ("xpu", {"ZE_AFFINITY_MASK": "0,2", "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "0"}),
+        ("cuda", {"CUDA_VISIBLE_DEVICES": "0,2", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
+    ],
+)
+def test_a_backend_sees_the_locked_cards_and_no_other(kind: str, variables: dict[str, str]) -> None:
+    made = launch(cards=("0000:03:00.0", "0000:07:00.0"), ordinals=(0, 2), device={"kind": kind, "cards": 2})
+    assert dict(made.environment) == variables
+    inherited = {"ZE_AFFINITY_MASK": "1", "CUDA_VISIBLE_DEVICES": "1", "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}
+    assert environment_of(inherited, inherited, made).items() >= variables.items()
+
+
 def test_extra_arguments_come_last() -> None:
     assert launch(extra_args=("--seed", "1")).argv[-2:] == ("--seed", "1")
 
@@ -137,6 +153,17 @@ def test_the_backend_does_not_inherit_what_systemd_told_the_supervisor() -> None
 def test_the_supervisors_python_is_not_the_runtimes() -> None:
     base = {"VIRTUAL_ENV": "/a/.venv", "PYTHONPATH": "/a", "PYTHONHOME": "/p", "PATH": "/a/.venv/bin:/usr/bin"}
     assert environment_of(base, {}, made_launch()) == {"PATH": "/usr/bin"}
+
+
+def test_an_api_key_of_the_supervisors_own_environment_is_not_the_backends() -> None:
+    inherited = {"VLLM_API_KEY": "operators", "HOME": "/h"}
+    for setup in (inherited, {"VLLM_API_KEY": "scripts"}):
+        assert environment_of(inherited, setup, made_launch()) == {"HOME": "/h"}
+
+
+def test_what_the_supervisor_asks_all_the_time_is_not_logged() -> None:
+    """Its own questions would be log lines, and pass for the progress of a start."""
+    assert values(launch(), "--disable-access-log-for-endpoints") == ["/health,/metrics,/v1/models"]
 
 
 def test_a_setup_that_passes_the_base_on_does_not_bring_back_what_was_left_out() -> None:

@@ -23,7 +23,8 @@ SOAK_STEPS = int(os.environ.get("ARCOPS_SOAK_STEPS", "0"))
 PROFILES = {
     "alpha": launch("alpha"),
     "beta": launch("beta"),
-    "other-card": launch("other-card", port=8001, locks=("/card/1",), cards=("0000:04:00.0",)),
+    "other-card": launch("other-card", port=8001, locks=("/card/1",), cards=("0000:04:00.0",), setup="/opt/setvars.sh"),
+    "other-port": launch("other-port", port=8001),
     "no-card": launch("no-card", locks=("/run/cpu.lock",), cards=()),
 }
 profiles = st.sampled_from(sorted(PROFILES))

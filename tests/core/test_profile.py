@@ -68,6 +68,23 @@ def test_sizes_and_durations_may_also_be_numbers() -> None:
     assert (made.cache.kv_cache_memory, made.limits.drain, made.limits.probe) == (1024, 5.0, 1.5)
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("ZE_AFFINITY_MASK", "device.cards"),
+        ("ZE_ENABLE_PCI_ID_DEVICE_ORDER", "device.cards"),
+        ("CUDA_VISIBLE_DEVICES", "device.cards"),
+        ("CUDA_DEVICE_ORDER", "device.cards"),
+        ("VLLM_DP_SIZE", "device.cards"),
+        ("VLLM_API_KEY", "server.api_key_file"),
+    ],
+)
+def test_a_variable_that_a_key_stands_for_is_refused_by_the_keys_name(name: str, instead: str) -> None:
+    found = faults(profile(runtime={"env": {name: "0", "ONEAPI_DEVICE_SELECTOR": "level_zero:gpu"}}))
+    assert [fault.key for fault in found] == [f"runtime.env.{name}"]
+    assert instead in found[0].message
+
+
 def test_a_plain_profile_has_no_faults_and_sensible_defaults() -> None:
     made = profile()
     assert faults(made) == []
@@ -215,6 +232,31 @@ def test_what_others_can_reach_is_not_loopback(host: str) -> None:
         ("--config", "write the settings into the profile"),
         ("--hf-token=x", "a secret"),
         ("--", "it ends the flags"),
+        ("-t", "parallel.tensor_parallel_size"),
+        ("-t=2", "parallel.tensor_parallel_size"),
+        ("-s", "speculation"),
+        ("-c", "compilation.cudagraph_mode"),
+        ("--device-ids", "device.cards"),
+        ("--pipeline-parallel-size=2", "device.cards"),
+        ("--pipeline", "device.cards"),
+        ("-pp", "device.cards"),
+        ("-p", "device.cards"),
+        ("-pcp=2", "device.cards"),
+        ("--prefill_context_parallel_size", "device.cards"),
+        ("-dp", "device.cards"),
+        ("-dpl", "device.cards"),
+        ("--data-parallel-size-local", "device.cards"),
+        ("--no-data-parallel-hybrid-lb", "device.cards"),
+        ("--enable-elastic-ep", "device.cards"),
+        ("--nnodes", "one machine"),
+        ("-n", "one machine"),
+        ("-n2", "one machine"),
+        ("-r1", "one machine"),
+        ("--headless", "one machine"),
+        ("--distributed-executor-backend=ray", "cannot see"),
+        ("--api-server-count", "one API server"),
+        ("-asc", "one API server"),
+        ("-h", "help"),
     ],
 )
 def test_a_flag_that_a_key_stands_for_is_refused_by_the_keys_name(argument: str, key: str) -> None:
@@ -225,7 +267,21 @@ def test_a_flag_that_a_key_stands_for_is_refused_by_the_keys_name(argument: str,
 
 @pytest.mark.parametrize(
     "argument",
-    ["--seed", "--seed=1", "1", "-1", "-0.5", "--mamba-block-size", "--max-logprobs", "-O3", "-dp", "x.y=--port"],
+    [
+        "--seed",
+        "--seed=1",
+        "1",
+        "-1",
+        "-0.5",
+        "--mamba-block-size",
+        "--max-logprobs",
+        "-O3",
+        "-dcp",
+        "-ep",
+        "-ac",
+        "-dc",
+        "x.y=--port",
+    ],
 )
 def test_other_flags_and_values_may_stand_in_extra_args(argument: str) -> None:
     assert objection(argument) is None
@@ -241,8 +297,27 @@ def test_no_flag_of_vllms_is_refused_for_being_the_beginning_of_another() -> Non
     refused = {flag for flag in FLAGS if objection(flag) is not None}
     owned = {flag.name for flag in SERVER_FLAGS}
     assert owned <= refused
-    unexpected = {flag for flag in refused if not any(word in flag for word in ("spec", "config", "graph"))} - owned
+    words = ("spec", "config", "graph", "--data-parallel-", "-dp")
+    unexpected = {flag for flag in refused if not any(word in flag for word in words)} - owned
     assert {flag for flag in unexpected if not flag.startswith("--no-")} == {
+        "--api-server-count",
+        "--device-ids",
+        "--distributed-executor-backend",
+        "--enable-elastic-ep",
+        "--headless",
+        "--help",
+        "--master-addr",
+        "--master-port",
+        "--nnodes",
+        "--node-rank",
+        "--pipeline-parallel-size",
+        "--prefill-context-parallel-size",
+        "-asc",
+        "-h",
+        "-n",
+        "-pcp",
+        "-pp",
+        "-r",
         "--api-key",
         "--disable-access-log-for-endpoints",
         "--enable-auto-tool-choice",

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from arcops.core.launch import RestartPolicy
 from arcops.core.restart import HOUR, Latch, Retry, judge, recent
-from arcops.core.world import Ending
+from arcops.core.world import Cause, Ending
 
 POLICY = RestartPolicy(first_delay=2.0, factor=2.0, longest_delay=300.0, per_hour=6)
-BY_CHANCE = Ending("L1", "engine_died", "the engine died", "", deterministic=False)
-FOR_GOOD = Ending("L1", "unknown_flag", "unknown flag", "", deterministic=True)
+BY_CHANCE = Ending("L1", Cause.ENGINE_DIED, "the engine died", "", deterministic=False)
+FOR_GOOD = Ending("L1", Cause.UNKNOWN_FLAG, "unknown flag", "", deterministic=True)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,30 @@ def test_a_healthy_backend_is_adopted_without_cutting_an_open_stream(rig: Rig) -
     assert rig.starts() == 1
 
 
+def test_a_healthy_backend_is_adopted_though_its_key_was_rotated_meanwhile(rig: Rig) -> None:
+    key = rig.root / "key"
+    key.write_text("sesame\n")
+    key.chmod(0o600)
+    rig.profile("keyed", extends="target-only", server={"api_key_file": str(key)}, limits={"start_stall": "4s"})
+    rig.start()
+    assert rig.arcops("switch", "keyed").code == 0
+    rig.kill_daemon()
+    key.write_text("rotated\n")
+    rig.start()
+    status = rig.wait_for("serving")
+    assert status.backend is not None
+    assert status.backend.adopted
+    assert "refuses our API key" in status.reason
+    assert rig.starts() == 1
+
+
+def test_a_key_in_the_daemons_own_environment_is_not_the_backends(tmp_path: Path) -> None:
+    with Rig(tmp_path, environment={"VLLM_API_KEY": "operators"}) as rig:
+        rig.start()
+        assert rig.arcops("switch", "target-only").code == 0
+        rig.complete(tokens=1)
+
+
 def test_an_adopted_backend_is_stopped_and_watched_like_any_other(rig: Rig) -> None:
     rig.start()
     rig.arcops("switch", "target-only")

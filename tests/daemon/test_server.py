@@ -39,6 +39,7 @@ async def serving(root: Path) -> AsyncGenerator[Parts]:
             parts.feeds.closing.set()
             parts.server.should_exit = True
             await task
+            await parts.journal.close()
             store.close()
 
 

@@ -86,6 +86,42 @@ def test_strays_are_members_and_one_kill_ends_them_all(enclosure: Enclosure, tmp
 
 
 @pytest.mark.processes
+def test_the_keeper_is_spared_while_it_has_company_and_ends_by_itself(enclosure: Enclosure, tmp_path: Path) -> None:
+    place = cgroup.enter(enclosure)
+    with kept(tmp_path, [sys.executable, "-c", STRAY], cgroup=place) as keeper:
+        eventually(lambda: "up" in log_of(tmp_path) and len(cgroup.members(enclosure)) == 3)
+        cgroup.kill(enclosure, keeper.pid)
+        assert keeper.wait(5) == 0
+        assert status_of(tmp_path, ended=True).exit == -signal.SIGKILL
+        assert cgroup.members(enclosure, keeper.pid) == ()
+
+
+@pytest.mark.processes
+def test_a_keeper_that_is_left_alone_and_does_not_go_is_killed_too(enclosure: Enclosure, tmp_path: Path) -> None:
+    place = cgroup.enter(enclosure)
+    with kept(tmp_path, ["sleep", "60"], cgroup=place) as keeper:
+        eventually(lambda: len(cgroup.members(enclosure)) == 2)
+        keeper.send_signal(signal.SIGSTOP)
+        cgroup.kill(enclosure, keeper.pid)
+        eventually(lambda: cgroup.members(enclosure) == (keeper.pid,))
+        assert keeper.poll() is None
+        cgroup.kill(enclosure, keeper.pid)
+        assert keeper.wait(5) == -signal.SIGKILL
+
+
+@pytest.mark.processes
+def test_a_scope_whose_maker_has_ended_is_not_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    never = Enclosure(EnclosureKind.SCOPE, f"arcops-test-{os.getpid()}-never.scope")
+    ended = os.fork()
+    if ended == 0:
+        os._exit(0)
+    os.waitpid(ended, 0)
+    assert cgroup.members(never, ended) == ()
+    monkeypatch.setattr(cgroup, "_tree", lambda _: pytest.fail("the whole tree was walked again"))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] - it is never called
+    assert cgroup.members(never, ended) == ()
+
+
+@pytest.mark.processes
 def test_members_below_the_top_of_the_cgroup_count_and_are_removed_with_it(
     enclosure: Enclosure, tmp_path: Path
 ) -> None:

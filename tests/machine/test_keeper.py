@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import re
@@ -66,6 +67,7 @@ def test_a_program_that_is_not_there_is_an_error_in_words(tmp_path: Path) -> Non
     with kept(tmp_path, ["/nowhere/vllm"]) as keeper:
         status = status_of(tmp_path, ended=True)
         assert (status.exit, status.error) == (127, "No such file or directory: /nowhere/vllm")
+        assert status.errno == errno.ENOENT
         assert keeper.wait(5) == 0
 
 
@@ -222,7 +224,7 @@ def test_a_new_supervisor_finds_everything_of_one_that_was_killed(tmp_path: Path
         assert main is not None
         assert process.alive(status.keeper)
         assert process.alive(main)
-        assert [one.pid for one in process.find_by_argument("L7")] == [keeper]
+        assert [one.pid for one in process.find_script("keeper.py", "L7")] == [keeper]
         eventually(lambda: {one.pid for one in holders_of(lock)} == {keeper, main.pid})
         assert Locks().take([lock]) != ()
         assert process.signal(main, signal.SIGTERM)

@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,12 +58,22 @@ def test_a_signal_reaches_the_process_and_the_pidfd_tells_its_end() -> None:
         assert not process.signal(found, signal.SIGTERM)
 
 
-def test_a_process_is_found_by_one_whole_argument() -> None:
+def test_a_script_is_found_by_its_first_argument_and_who_only_names_it_is_not(tmp_path: Path) -> None:
     argument = f"arcops-test-{os.getpid()}"
-    with python(_WAIT, argument) as other:
-        hear(other)
-        assert [one.pid for one in process.find_by_argument(argument)] == [other.pid]
-        assert process.find_by_argument(argument[:-1]) == ()
+    script = tmp_path / "keeper.py"
+    script.write_text(_WAIT)
+    with (
+        python(_WAIT, "logs", "--launch", argument) as reader,
+        subprocess.Popen(
+            [sys.executable, "-I", script, argument, "status"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as keeper,
+    ):
+        hear(reader)
+        assert keeper.stdout is not None
+        assert keeper.stdout.readline()
+        assert [one.pid for one in process.find_script("keeper.py", argument)] == [keeper.pid]
+        assert process.find_script("keeper.py", argument[:-1]) == ()
+        keeper.communicate()
 
 
 def test_session_members_and_descendants_are_found() -> None:

@@ -78,6 +78,33 @@ def test_a_record_of_another_schema_is_not_believed_whatever_it_looks_like(path:
     assert "schema 99" in reason(record.read(path, "boot"))
 
 
+def test_whose_processes_a_record_of_another_schema_speaks_of_can_be_read_and_it_is_not_worthless(path: str) -> None:
+    record.write(path, replace(RECORD, keeper=ProcessId(1, 2), main=ProcessId(3, 4), schema=99))
+    found = record.read(path, "boot")
+    assert isinstance(found, Unbelievable)
+    assert not found.worthless
+    assert (found.enclosure, found.keeper, found.main) == (RECORD.enclosure, ProcessId(1, 2), ProcessId(3, 4))
+
+
+def test_only_what_nobody_will_ever_read_is_worthless(path: str) -> None:
+    record.write(path, RECORD)
+    earlier = record.read(path, "another")
+    os.truncate(path, 100)
+    torn = record.read(path, "boot")
+    os.unlink(path)
+    os.mkdir(path)
+    unread = record.read(path, "boot")
+    assert [isinstance(one, Unbelievable) and one.worthless for one in (earlier, torn, unread)] == [True, True, False]
+
+
+def test_a_record_of_an_arcops_that_did_not_say_when_it_was_ready_is_read(path: str) -> None:
+    record.write(path, RECORD)
+    content = json.loads(Path(path).read_text())
+    del content["ready_at"]
+    Path(path).write_text(json.dumps(content))
+    assert record.read(path, "boot") == RECORD
+
+
 @pytest.mark.parametrize("keep", [0, 1, 100])
 def test_a_torn_record_is_not_believed(path: str, keep: int) -> None:
     record.write(path, RECORD)

@@ -149,7 +149,8 @@ async def test_an_engine_that_died_makes_an_unhealthy_server_whatever_it_lists()
         assert await server.health() == Known(False, NOW)
         assert await server.look() == Known(Server(healthy=False, models=("tiny",)), NOW)
         pretender.answers["/v1/models"] = respond("500 Internal Server Error", b"")
-        assert await server.look() == Known(Server(healthy=False, models=()), NOW)
+        unread = f"127.0.0.1:{port} gives no list of models (500 from /v1/models)"
+        assert await server.look() == Known(Server(healthy=False, models=(), unread=unread), NOW)
 
 
 @pytest.mark.parametrize(
@@ -163,14 +164,14 @@ async def test_an_engine_that_died_makes_an_unhealthy_server_whatever_it_lists()
     ],
 )
 @pytest.mark.asyncio
-async def test_a_server_whose_identity_cannot_be_read_is_unknown(models: bytes, reason: str) -> None:
+async def test_a_server_whose_identity_cannot_be_read_is_up_and_says_why(models: bytes, reason: str) -> None:
     pretender = healthy()
     pretender.answers["/v1/models"] = models
     async with serving(pretender) as port, client(port) as server:
         got = await server.look()
-    assert isinstance(got, Unknown)
-    assert reason in got.reason
-    assert got.at == NOW
+    assert isinstance(got, Known)
+    assert (got.value.healthy, got.value.models, got.at) == (True, (), NOW)
+    assert reason in got.value.unread
 
 
 async def _cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -5,18 +5,15 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-
-from tools import demo
+from tools.bench.load import Load
 from tools.bench.machine import Cost, cost_over, timed
-from tools.bench.switches import measure_switches
+from tools.bench.switches import PAIR, measure_switches
 from tools.bench.terminal import Terminal
+from tools.own import SWITCH_WITHIN, Arcops, command, leave_on_sigterm, runtime, say, supervised
 
 PEER = "vllmstat==0.9.1"
 
@@ -37,23 +34,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long costs are averaged")
     parser.add_argument("--switches", type=int, default=3, help="pairs of switches")
     arguments = parser.parse_args()
-    vllm, models = demo.runtime()
+    leave_on_sigterm()
+    found = runtime()
     peer = install_peer()
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="arcops-bench-") as folder:
-        port = demo.free_port()
-        env = demo.configure(Path(folder), vllm, models, port)
-        daemon = subprocess.Popen([sys.executable, "-m", "arcops.daemon.main"], env=env, stderr=subprocess.DEVNULL)
-        try:
-            demo.wait_for_daemon(env)
-            demo.arcops(env, "switch", "demo-dflash2")
-            rows += measure_costs(env, daemon.pid, port, peer, arguments.seconds)
-            rows.append(measure_status(env))
-            demo.arcops(env, "switch", "demo-target-only")
-            rows += [Row(*cells) for cells in measure_switches(env, arguments.switches)]
-        finally:
-            daemon.terminate()
-            daemon.wait()
+    with supervised("bench", found) as arcops:
+        arcops.must("switch", PAIR[0], within=SWITCH_WITHIN)
+        rows += measure_costs(arcops, peer, arguments.seconds)
+        rows.append(measure_status(arcops))
+        arcops.must("switch", PAIR[1], within=SWITCH_WITHIN)
+        rows += [Row(*cells) for cells in measure_switches(arcops, arguments.switches)]
     show(rows)
 
 
@@ -62,18 +52,19 @@ def install_peer() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arcops" / PEER.replace("==", "-")
     executable = cache / "bin" / "vllmstat"
     if not executable.exists():
-        demo.say(f"installing {PEER}")
+        say(f"installing {PEER}")
         subprocess.run([sys.executable, "-m", "venv", str(cache)], check=True)
         subprocess.run([str(cache / "bin" / "python"), "-m", "pip", "install", "--quiet", PEER], check=True)
     return executable
 
 
-def measure_costs(env: dict[str, str], daemon: int, port: int, peer: Path, seconds: float) -> list[Row]:
+def measure_costs(arcops: Arcops, peer: Path, seconds: float) -> list[Row]:
     """Daemon, screen and peer at one scrape a second, all watching the same busy server at the same time."""
-    demo.say(f"costs over {seconds:.0f} s, with one request after another on the server")
-    with Load(port), Terminal(own("tui"), env) as screen, Terminal(peer_command(peer, port), env) as other:
-        cost_over([daemon, screen.pid, other.pid], 5.0)  # start-up is not the question
-        ours, tui, theirs = cost_over([daemon, screen.pid, other.pid], seconds)
+    say(f"costs over {seconds:.0f} s, with one request after another on the server")
+    watching = peer_command(peer, arcops.port)
+    with Load(arcops.port), Terminal(command("tui"), arcops.env) as screen, Terminal(watching, arcops.env) as other:
+        cost_over([arcops.pid, screen.pid, other.pid], 5.0)  # start-up is not the question
+        ours, tui, theirs = cost_over([arcops.pid, screen.pid, other.pid], seconds)
         first, peer_first = screen.first_paint, other.first_paint
     return [
         Row("daemon", str(ours), "", "1 % of a core, 80 MB"),
@@ -91,50 +82,26 @@ def paint(seconds: float | None) -> str:
     return "never" if seconds is None else f"{seconds:.2f} s"
 
 
-def own(*arguments: str) -> Sequence[str]:
-    return [sys.executable, "-m", "arcops.cli.main", *arguments]
-
-
 def peer_command(peer: Path, port: int) -> Sequence[str]:
     return [str(peer), "--url", f"http://127.0.0.1:{port}", "--interval", "1", "--no-gpu"]
 
 
-def measure_status(env: dict[str, str], runs: int = 15) -> Row:
-    """Whole processes, in turn."""
-    demo.say("arcops status beside an empty Python")
+def measure_status(arcops: Arcops, runs: int = 15) -> Row:
+    """Whole processes, in turn. SystemExit if one fails: an error is not what is timed."""
+    say("arcops status beside an empty Python")
 
     def run(argv: Sequence[str]) -> None:
-        subprocess.run(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        done = subprocess.run(argv, env=arcops.env, stdout=subprocess.DEVNULL, check=False, timeout=60)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(argv)} failed with exit code {done.returncode}")
 
     ours: list[float] = []
     empty: list[float] = []
     for _ in range(runs):
-        ours.append(timed(lambda: run(own("status"))))
+        ours.append(timed(lambda: run(command("status"))))
         empty.append(timed(lambda: run([sys.executable, "-c", "pass"])))
     status, python = statistics.median(ours), statistics.median(empty)
     return Row("arcops status", f"{status:.3f} s", f"python -c pass: {python:.3f} s", "0.25 s")
-
-
-class Load:
-    """One completion after another, until it is left."""
-
-    def __init__(self, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}/v1/completions"
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self) -> None:
-        body = {"model": "demo", "prompt": "The supervisor", "max_tokens": 256, "temperature": 0}
-        with httpx.Client(trust_env=False, timeout=120) as client:
-            while not self._done.wait(0.2):
-                client.post(self._url, json=body)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
 
 
 def show(rows: Sequence[Row]) -> None:

@@ -2,16 +2,22 @@
 
     python3.11 tools/vllm_cpu/build.py [--to DIR] [--models-only] [--check]
 
-Needs nothing but the standard library and a pip whose own configuration leads to a CPU build of torch. Both are built
-in place (a virtual environment cannot be moved) in folders that are named after what they are made of, and count only
-once their `.complete` is there. What it does goes to stderr; on stdout come, at the end, two lines: `vllm=PATH` and
-`models=PATH`. Exit codes: 0 complete, 1 not complete or failed, 2 wrong usage.
+Needs nothing but Python 3.11 and a pip that finds a CPU build of torch: by its own configuration, or by what
+ARCOPS_PIP_ARGS adds to its command line. That is looked up before anything large is loaded. ARCOPS_PYTHON311 names the
+interpreter, if this one is another and `python3.11` is not on PATH.
+
+Both are built in place (a virtual environment cannot be moved) in folders that are named after what they are made of,
+and count only once their `.complete` is there. What it does goes to stderr; on stdout come, at the end, two lines:
+`vllm=PATH` and `models=PATH`. Exit codes: 0 complete, 1 not complete or failed, 2 wrong usage.
 """
 
 import argparse
 import fcntl
 import hashlib
+import json
 import os
+import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,11 +28,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patches import PATCHES, PatchError
+from torch_wheel import build_for_a_card
 
 HERE = Path(__file__).resolve().parent
 REQUIREMENTS = HERE / "requirements.txt"
 MODEL_BUILDER = HERE / "tiny_models.py"
 PYTHON = (3, 11)
+PIP_THAT_LOOKS_FIRST = (23, 3)
+"""From then on `pip install --dry-run` reads a wheel's metadata without loading the wheel."""
 COMPLETE = ".complete"
 REPORT_EVERY = 10.0
 """Seconds between signs of life of a long step."""
@@ -34,6 +43,10 @@ REPORT_EVERY = 10.0
 
 class BuildError(Exception):
     """The build cannot go on; the text says why and what to do."""
+
+
+Command = list[str | Path]
+"""A command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +109,7 @@ def only_builder(home: Path) -> Iterator[None]:
         yield
 
 
-def run(what: str, command: list[str | Path], log: Path, environment: dict[str, str] | None = None) -> None:
+def run(what: str, command: Command, log: Path, environment: dict[str, str] | None = None) -> None:
     """Run one step, its output in `log`, with signs of life; BuildError with the end of the output if it fails."""
     say(f"{what} ...")
     start = last = time.monotonic()
@@ -136,15 +149,24 @@ def _last_line(log: Path) -> str:
 
 def find_python() -> str:
     """A Python of the version that the requirements are made for; BuildError if there is none."""
-    if sys.version_info[:2] == PYTHON:
-        return sys.executable
     name = ".".join(map(str, PYTHON))
-    found = shutil.which(f"python{name}")
-    if found is None:
+    given = os.environ.get("ARCOPS_PYTHON311")
+    if not given and sys.version_info[:2] == PYTHON:
+        return sys.executable
+    python = given or f"python{name}"
+    # Asked, not only found: a version manager's shim may be on PATH without the version behind it.
+    code = "import ensurepip, sys; print('.'.join(map(str, sys.version_info[:2])))"
+    try:
+        asked = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    except OSError:
+        asked = None
+    if asked is None or asked.returncode or asked.stdout.strip() != name:
         raise BuildError(
-            f"vLLM's pinned wheels are for Python {name}, and there is no python{name} on PATH: install it"
+            f"vLLM's pinned wheels are for Python {name}, and {python} is none, or has no ensurepip: install it "
+            f"(apt-get install python{name} python{name}-venv, or uv python install {name}), "
+            "or name one with ARCOPS_PYTHON311=PATH"
         )
-    return found
+    return python
 
 
 def check_libraries() -> None:
@@ -177,7 +199,10 @@ def build_runtime(places: Places) -> None:
     say(f"building the vLLM CPU runtime in {folder} (about 2.3 GB, a few minutes; log: {log})")
     run("making the environment", [python, "-m", "venv", folder], log)
     own = folder / "bin" / "python"
-    pip = [own, "-m", "pip", "install", "--no-deps", "--no-input", "--disable-pip-version-check"]
+    pip: Command = [own, "-m", "pip", "install", "--no-deps", "--no-input", "--disable-pip-version-check"]
+    pip += extra_pip_arguments()
+    _renew_pip(own, pip, log)
+    _refuse_another_torch(pip)
     run("installing the pinned packages", [*pip, "--progress-bar", "off", "-r", REQUIREMENTS], log)
     _check_torch(own)
     site_packages = next((folder / "lib").glob("python3.*/site-packages"))
@@ -187,20 +212,57 @@ def build_runtime(places: Places) -> None:
     finish(folder)
 
 
-def _check_torch(python: Path) -> None:
-    """BuildError if pip brought a torch for CUDA, which does not load without libraries that are left out here."""
-    files = subprocess.run(
-        [python, "-c", "from importlib.metadata import version; print(version('torch'))"],
-        capture_output=True,
-        text=True,
-        check=True,
+def extra_pip_arguments() -> list[str]:
+    """The words of ARCOPS_PIP_ARGS, as a shell would split them; BuildError if it could not."""
+    try:
+        return shlex.split(os.environ.get("ARCOPS_PIP_ARGS", ""))
+    except ValueError as error:
+        raise BuildError(f"ARCOPS_PIP_ARGS cannot be split into words: {error}") from None
+
+
+def _renew_pip(python: Path, pip: Command, log: Path) -> None:
+    """A pip that can say what it would bring without bringing it, where the interpreter's own is older."""
+    code = "import pip; print(pip.__version__)"
+    said = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout
+    if tuple(map(int, said.split(".")[:2])) < PIP_THAT_LOOKS_FIRST:
+        wanted = ".".join(map(str, PIP_THAT_LOOKS_FIRST))
+        run(f"a newer pip than {said.strip()}", [*pip, "--upgrade", f"pip>={wanted},<27"], log)
+
+
+def _refuse_another_torch(pip: Command) -> None:
+    """BuildError if pip would bring a torch for a card: several GB, which do not load without what is left out here."""
+    wanted = next(line for line in REQUIREMENTS.read_text().splitlines() if line.startswith("torch=="))
+    command = [str(word) for word in (*pip, "--dry-run", "--quiet", "--ignore-installed", "--report", "-", wanted)]
+    asked = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if asked.returncode:
+        raise BuildError(f"pip finds no {wanted}:\n{asked.stderr.strip()[-2000:]}")
+    try:
+        found = build_for_a_card(json.loads(asked.stdout), platform.machine())
+    except ValueError:
+        return  # not told; what was installed is asked afterwards
+    if found is not None:
+        raise BuildError(_point_pip(found))
+
+
+def _point_pip(found: str) -> str:
+    return (
+        f"{found}, and this runtime needs one for the CPU: point pip to PyTorch's index of CPU builds (PyTorch's page "
+        '"Get started" has its address) with PIP_EXTRA_INDEX_URL=..., or with '
+        "ARCOPS_PIP_ARGS='--extra-index-url ...', and run this again"
     )
-    code = "import torch, sys; sys.exit(torch.version.cuda is not None)"
-    if subprocess.run([python, "-c", code], capture_output=True, check=False).returncode:
+
+
+def _check_torch(python: Path) -> None:
+    """BuildError if what pip brought is no CPU build after all."""
+    code = "import torch; print(torch.__version__, torch.version.cuda or torch.version.hip or torch.version.xpu)"
+    asked = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    version, _, other = asked.stdout.strip().partition(" ")
+    if asked.returncode:
         raise BuildError(
-            f"torch {files.stdout.strip()} is no CPU build: let pip's own configuration lead to one "
-            "(pip config set global.extra-index-url, or PIP_EXTRA_INDEX_URL) and run this again"
+            f"torch does not load: {asked.stderr.strip()[-500:]}\n{_point_pip('it may be a build for a card')}"
         )
+    if other != "None":
+        raise BuildError(_point_pip(f"torch {version} is a build for a card"))
 
 
 def build_models(places: Places) -> None:

@@ -7,7 +7,7 @@ from arcops.core.errors import ExitCode
 from arcops.core.phase import Phase, check_move
 from arcops.core.quantity import Known, Reading, T
 from arcops.core.state import Goal, Order, Outcome, State, Stopping
-from arcops.core.world import Backend, Ending, World
+from arcops.core.world import Backend, Cause, Ending, World
 
 SETTLED_KEPT = 16
 """Outcomes that are remembered for those who wait for them."""
@@ -60,8 +60,12 @@ def take_down(state: State, world: World, reason: str, failure: Ending | None = 
 
 def lose(state: State, world: World, ending: Ending) -> Decision:
     """The launch is not to be found; it is a failure, unless another order has come since and is not to blame."""
-    overtaken = state.launched_for is not None and state.launched_for != state.order.id
-    return take_down(state, world, ending.summary, None if overtaken else ending)
+    return take_down(state, world, ending.summary, None if overtaken(state) else ending)
+
+
+def overtaken(state: State) -> bool:
+    """Another order has come since the backend was launched, or adopted."""
+    return state.launched_for is not None and state.launched_for != state.order.id
 
 
 def settle(state: State, outcome: Outcome, *, stands: bool) -> Decision:
@@ -109,17 +113,17 @@ def ending_of(world: World, backend: Backend) -> Ending:
 def unread_ending(launch_id: str) -> Ending:
     """What is said of an ended backend until its log has been read."""
     return Ending(
-        launch_id, "engine_died", "the backend ended, and its log could not be read", "see `arcops logs`", False
+        launch_id, Cause.ENGINE_DIED, "the backend ended, and its log could not be read", "see `arcops logs`", False
     )
 
 
 def lost_ending() -> Ending:
     """The launch record went away under a backend: nobody can say what became of it."""
     summary = "the launch is not to be found any more: its record is gone"
-    return Ending("", "lost", summary, "see `arcops events`", deterministic=False)
+    return Ending("", Cause.LOST, summary, "see `arcops events`", deterministic=False)
 
 
-def own_ending(backend: Backend, cause: str, summary: str, hint: str, *, deterministic: bool = False) -> Ending:
+def own_ending(backend: Backend, cause: Cause, summary: str, hint: str, *, deterministic: bool = False) -> Ending:
     """An ending that the supervisor itself has judged."""
     return Ending(backend.launch_id, cause, summary, hint, deterministic)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from arcops.core.action import Look, ReleaseLocks, Spawn, TakeLocks
+from arcops.core.action import Look, Prepare, ReleaseLocks, Spawn, TakeLocks
 from arcops.core.decide.moves import (
     Decision,
     back_from,
@@ -18,10 +18,11 @@ from arcops.core.decide.moves import (
 )
 from arcops.core.decide.sight import LOOK_KEEPS, now_and_then, obstacle
 from arcops.core.errors import ExitCode
+from arcops.core.launch import Launch
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
 from arcops.core.state import NOTHING_ORDERED, Goal, Outcome, State
-from arcops.core.world import Backend, World
+from arcops.core.world import Backend, Cause, Ending, World
 
 
 def stopped(state: State, world: World) -> Decision:
@@ -80,21 +81,37 @@ def launch_when_clear(state: State, world: World) -> Decision:
         reason = f"about to launch {launch.profile}" if state.phase is Phase.STOPPED else None
         return stay(replace(state, asked_at=world.now), TakeLocks(launch), reason=reason)
     if isinstance(world.lock, Unknown):
-        return _block(state, world, f"cannot tell who holds the lock: {world.lock.reason}", TakeLocks(launch))
+        return _block(state, world, world.lock.reason, TakeLocks(launch))
     lock = world.lock.value
     if lock.holders:
         return _block(state, world, "; ".join(map(str, lock.holders)), TakeLocks(launch))
     if not lock.ours:
         return stay(state, TakeLocks(launch))
+    # The script may take a minute: before the look, which would be old by then, and never within a turn.
+    if isinstance(world.setup, Unknown):
+        return _prepare(state, world, launch, world.setup, state.asked_at)
     # Seen since the lock was ours, since what ran before had ended or the order came, and not long ago.
     began = state.since if state.phase is Phase.CLEARING else max(state.since, state.asked_at)
-    found = obstacle(launch, world, max(lock.since, began, world.now - LOOK_KEEPS))
+    found = obstacle(launch, world.port, world.card, max(lock.since, began, world.now - LOOK_KEEPS))
     if found is None:
         return stay(state, Look())
     if found:
         return _block(state, world, found, *now_and_then(world))
     launched = replace(state, launched_for=state.order.id)
     return move(launched, world, Phase.STARTING, f"launching {launch.profile}{back_from(state)}", Spawn(launch))
+
+
+def _prepare(state: State, world: World, launch: Launch, setup: Unknown, asked_at: float) -> Decision:
+    """Have the setup script run; one that has failed since the order tried the lock would not do better again."""
+    if setup.at < asked_at:
+        return stay(state, Prepare(launch), reason=f"running the setup script {launch.setup}")
+    hint = "see `arcops profile check`"
+    if not _stays(state):
+        return _refuse(state, setup.reason, ExitCode.INVALID, hint)
+    stands = _commit(state, setup.reason, ExitCode.INVALID, hint)
+    ending = Ending("", Cause.SPAWN_FAILED, setup.reason, hint, deterministic=True)
+    failed = move(stands.state, world, Phase.FAILED, f"{setup.reason}{back_from(state)}", ReleaseLocks())
+    return Decision(replace(failed.state, failure=ending), stands.actions + failed.actions)
 
 
 def stop_here(state: State, world: World) -> Decision:
@@ -117,6 +134,28 @@ def _refuse(
     outcome = Outcome(order.id, exit_code, summary, hint, returned_to=name_of(previous))
     done = settle(replace(state, order=previous, reason=summary, asked_at=None), outcome, stands=False)
     return Decision(done.state, done.actions)
+
+
+def _stays(state: State) -> bool:
+    """The order in force stays in force, though it cannot go ahead: it stood before, or nothing is to be returned to.
+
+    Without a way back, what served before is not launched again once it was stopped for this order. (Where nothing was
+    stopped, a refusal changes nothing.)
+    """
+    order = state.order
+    if order.committed:
+        return True
+    stopped_for_it = state.phase in (Phase.CLEARING, Phase.STOPPED)
+    return stopped_for_it and not order.returns and order.previous is not None and order.previous.goal is Goal.RUN
+
+
+def _commit(state: State, summary: str, exit_code: ExitCode, hint: str) -> Decision:
+    """The order stands, and whoever waits for it is told that it cannot go ahead."""
+    order = state.order
+    if order.committed:
+        return stay(state)
+    stands = replace(state, order=replace(order, committed=True, previous=None, returns=False), failures=())
+    return settle(stands, Outcome(order.id, exit_code, f"{order.profile}: {summary}", hint), stands=True)
 
 
 def _find(state: State, world: World, backend: Backend) -> Decision:
@@ -157,16 +196,21 @@ def _release(state: State, world: World) -> Decision:
 def _unresolved(state: State, world: World) -> Decision:
     """The profile cannot be launched as it stands (it was edited or removed since it was ordered)."""
     reason = state.order.problem or f"profile {state.order.profile} cannot be resolved"
-    if not state.order.committed:
-        return _refuse(state, reason, ExitCode.INVALID, "see `arcops profile check`")
-    return move(state, world, Phase.FAILED, f"{reason}{back_from(state)}")
+    hint = "see `arcops profile check`"
+    if not _stays(state):
+        return _refuse(state, reason, ExitCode.INVALID, hint)
+    stands = _commit(state, reason, ExitCode.INVALID, hint)
+    failed = move(stands.state, world, Phase.FAILED, f"{reason}{back_from(state)}")
+    return Decision(failed.state, stands.actions + failed.actions)
 
 
 def _block(state: State, world: World, reason: str, *actions: TakeLocks | Look) -> Decision:
     """Somebody else is there. A switch that is not committed is refused; a standing order waits."""
-    if not state.order.committed:
+    if not _stays(state):
         return _refuse(state, reason)
+    stands = _commit(state, reason, ExitCode.BLOCKED, "end the holder, and it goes ahead; or order something else")
     reason = f"{reason}{back_from(state)}"
     if state.phase is Phase.BLOCKED:
         return stay(state, *actions, reason=reason)
-    return move(state, world, Phase.BLOCKED, reason, *actions)
+    blocked = move(stands.state, world, Phase.BLOCKED, reason, *actions)
+    return Decision(blocked.state, stands.actions + blocked.actions)

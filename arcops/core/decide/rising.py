@@ -13,6 +13,7 @@ from arcops.core.decide.moves import (
     lose,
     lost_ending,
     move,
+    overtaken,
     own_ending,
     settle,
     stay,
@@ -24,7 +25,7 @@ from arcops.core.liveness import starting_progress
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
 from arcops.core.state import Outcome, State
-from arcops.core.world import AnswerState, Backend, Ending, World
+from arcops.core.world import AnswerState, Backend, Cause, Ending, Server, World
 
 ANSWER_LATE = 5.0
 """Seconds past the deadline of a question after which its answer is not waited for any more."""
@@ -41,7 +42,7 @@ def starting(state: State, world: World) -> Decision:
         ending = ending_of(world, backend)
         return take_down(state, world, ending.summary, ending)
     if backend.main is None and world.now - state.since > KEEPER_SILENT:
-        silent = own_ending(backend, "spawn_failed", "the backend's process did not come up", "see `arcops logs`")
+        silent = own_ending(backend, Cause.SPAWN_FAILED, "the backend's process did not come up", "see `arcops logs`")
         return take_down(state, world, silent.summary, silent)
     server = fresh(world.server, state.since)
     if server is not None and server.healthy:
@@ -51,12 +52,17 @@ def starting(state: State, world: World) -> Decision:
 
 
 def _await_record(state: State, world: World) -> Decision:
-    """The launch was ordered a moment ago; if nothing comes of it, that is a failure like any other, and counted."""
+    """The launch was ordered a moment ago; if nothing comes of it, that is a failure like any other, and counted.
+
+    Whoever has ordered something else since does not wait for it: nothing was written down, so nothing was started.
+    """
+    if overtaken(state):
+        return take_down(state, world, "another order came before there was a launch record")
     if world.now - state.since <= KEEPER_SILENT:
         return stay(state)
     summary = f"nothing came of the launch within {KEEPER_SILENT:.0f} s: there is no launch record"
     hint = "see `arcops events`, and whether the runtime directory can be written"
-    return lose(state, world, Ending("", "spawn_failed", summary, hint, deterministic=False))
+    return lose(state, world, Ending("", Cause.SPAWN_FAILED, summary, hint, deterministic=False))
 
 
 def _admit_listener(state: State, world: World, backend: Backend, heard: float) -> Decision:
@@ -65,7 +71,7 @@ def _admit_listener(state: State, world: World, backend: Backend, heard: float) 
     if port is not None and port.listeners:
         stranger = own_ending(
             backend,
-            "wrong_listener",
+            Cause.WRONG_LISTENER,
             f"somebody else answers on the port: {'; '.join(map(str, port.listeners))}",
             "end that server, or give the profile another port",
         )
@@ -81,7 +87,7 @@ def _admit_listener(state: State, world: World, backend: Backend, heard: float) 
         return stay(state, Look(), reason=f"HTTP answers; looking who listens ({why})")
     nobody = own_ending(
         backend,
-        "wrong_listener",
+        Cause.WRONG_LISTENER,
         f"HTTP answers, but for {limit:.0f} s nobody could tell who listens: {why}",
         "the supervisor must be able to read /proc of its own processes; `hidepid` or a sandbox may forbid it",
     )
@@ -99,7 +105,7 @@ def _await_progress(state: State, world: World, backend: Backend) -> Decision:
         return stay(state)
     stalled = own_ending(
         backend,
-        "start_stalled",
+        Cause.START_STALLED,
         f"the start showed no progress for {limit:.0f} s (no log line, no processor time)",
         "see `arcops logs`; limits.start_stall in the profile sets the limit",
     )
@@ -117,32 +123,52 @@ def checking(state: State, world: World) -> Decision:
         ending = ending_of(world, backend)
         return take_down(state, world, ending.summary, ending)
     server = fresh(world.server, state.since)
-    if server is None or not server.healthy or not server.models:
-        return _await_identity(state, world, backend)
+    if server is None or not server.healthy:
+        return _await_identity(state, world, backend, server)
+    if backend.proven:
+        # It has shown who it is, and nobody else listens: a new supervisor ends no healthy backend (law 8).
+        return _serve(state, world, f"adopted launch {backend.launch_id}, which serves{_doubt(backend, server)}")
+    if not server.models:
+        return _await_identity(state, world, backend, server)
     if backend.launch.served_name not in server.models:
         served = ", ".join(server.models)
         wrong = own_ending(
             backend,
-            "wrong_identity",
+            Cause.WRONG_IDENTITY,
             f"the server serves {served}, not {backend.launch.served_name}",
             "compare model.served_name in the profile with /v1/models",
             deterministic=True,
         )
         return take_down(state, world, wrong.summary, wrong)
-    if backend.proven:
-        return _serve(state, world, f"adopted launch {backend.launch_id}, which serves")
     if not backend.launch.checks.first_answer:
         return _serve(state, world, f"serving {backend.launch.served_name} (first answer not asked for)")
     return _await_answer(state, world, backend)
 
 
-def _await_identity(state: State, world: World, backend: Backend) -> Decision:
+def _await_identity(state: State, world: World, backend: Backend, server: Server | None) -> Decision:
     """/health answered a moment ago; /v1/models has as long as a first answer. An empty list names no wrong model."""
     limit = backend.launch.limits.probe
+    if server is not None:
+        why = server.unread or ("it lists no model" if server.healthy else "it calls itself unhealthy")
+    else:
+        why = world.server.reason if isinstance(world.server, Unknown) else "it was not asked again yet"
     if world.now - state.since <= limit:
-        return stay(state)
-    silent = own_ending(backend, "wrong_identity", f"/v1/models did not answer for {limit:.0f} s", "see `arcops logs`")
+        return stay(state, reason=f"HTTP answers; waiting to be told which model it serves ({why})")
+    silent = own_ending(
+        backend,
+        Cause.WRONG_IDENTITY,
+        f"for {limit:.0f} s the server did not say which model it serves: {why}",
+        "see `arcops logs`; if a key is refused, compare server.api_key_file in the profile with what vLLM was given",
+    )
     return take_down(state, world, silent.summary, silent)
+
+
+def _doubt(backend: Backend, server: Server) -> str:
+    """What /v1/models has against the served name, to be put behind the reason; empty if nothing."""
+    name = backend.launch.served_name
+    if server.unread:
+        return f" (but which model cannot be checked: {server.unread})"
+    return "" if name in server.models else f" (but lists {', '.join(server.models) or 'no model'}, not {name})"
 
 
 def _await_answer(state: State, world: World, backend: Backend) -> Decision:
@@ -155,10 +181,12 @@ def _await_answer(state: State, world: World, backend: Backend) -> Decision:
         if answer.state is AnswerState.RIGHT:
             return _serve(state, world, f"serving {backend.launch.served_name}")
         if answer.state in (AnswerState.WRONG, AnswerState.LATE):
-            bad = own_ending(backend, "wrong_answer", f"the first answer failed: {answer.detail}", "see `arcops logs`")
+            bad = own_ending(
+                backend, Cause.WRONG_ANSWER, f"the first answer failed: {answer.detail}", "see `arcops logs`"
+            )
             return take_down(state, world, bad.summary, bad)
     if world.now - state.asked_at > deadline + ANSWER_LATE:
-        late = own_ending(backend, "wrong_answer", f"no first answer within {deadline:.0f} s", "see `arcops logs`")
+        late = own_ending(backend, Cause.WRONG_ANSWER, f"no first answer within {deadline:.0f} s", "see `arcops logs`")
         return take_down(state, world, late.summary, late)
     return stay(state)
 

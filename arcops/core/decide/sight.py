@@ -3,8 +3,8 @@
 from arcops.core.action import Look
 from arcops.core.decide.moves import fresh
 from arcops.core.launch import Launch
-from arcops.core.quantity import Unknown
-from arcops.core.world import World
+from arcops.core.quantity import Reading, Unknown
+from arcops.core.world import Card, Port, World
 
 LOOK_KEEPS = 10.0
 """Seconds after which a look at port and card is too old to launch on."""
@@ -12,17 +12,16 @@ LOOK_AGAIN = 2.0
 """Seconds between looks where waiting may take days: a look costs processor time."""
 
 
-def obstacle(launch: Launch, world: World, since: float) -> str | None:
+def obstacle(launch: Launch, at_port: Reading[Port], at_card: Reading[Card], since: float) -> str | None:
     """What port and card, seen at or after `since`, have against `launch`.
 
     In words; empty when they have nothing against it; None while nobody has looked since then. An absence of a reading
     is an obstacle too: unknown is not free.
     """
-    readings = (world.port, world.card)
-    unknown = [reading.reason for reading in readings if isinstance(reading, Unknown) and reading.at >= since]
+    unknown = [reading.reason for reading in (at_port, at_card) if isinstance(reading, Unknown) and reading.at >= since]
     if unknown:
         return "cannot tell whether port and card are free: " + "; ".join(unknown)
-    port, card = fresh(world.port, since), fresh(world.card, since)
+    port, card = fresh(at_port, since), fresh(at_card, since)
     if port is None or card is None:
         return None
     foreign = (*port.listeners, *(holder for holder in card.holders if holder.command not in launch.allow_holders))

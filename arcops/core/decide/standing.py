@@ -20,7 +20,7 @@ from arcops.core.liveness import serving_progress
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
 from arcops.core.state import State
-from arcops.core.world import AnswerState, Backend, World
+from arcops.core.world import AnswerState, Backend, Cause, World
 
 
 def serving(state: State, world: World) -> Decision:
@@ -65,7 +65,7 @@ def _hang(state: State, world: World, backend: Backend, probe: str) -> Decision:
     silent = world.now - state.progress_at
     hang = own_ending(
         backend,
-        "hang",
+        Cause.HANG,
         f"no progress for {silent:.0f} s, and {probe}",
         "see `arcops logs`; limits.stall_after and limits.probe in the profile set the limits",
     )
@@ -111,8 +111,6 @@ def _doubt(world: World) -> str | None:
         return f"no sign of life can be read ({world.activity.reason})"
     if isinstance(world.requests, Unknown):
         return f"nobody can tell whether requests are open ({world.requests.reason}), and there was no progress"
-    if isinstance(world.server, Known) and not world.server.value.healthy:
-        return "the server says that it is not healthy, and there was no progress"
     if world.requests.value > 0:
         return f"{world.requests.value} requests in flight and no progress"
     return None

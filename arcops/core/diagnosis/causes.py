@@ -7,32 +7,8 @@ source, and public reports for Intel's cards.
 
 import re
 from dataclasses import dataclass
-from enum import Enum
 
-
-class Cause(Enum):
-    """Why a backend ended or failed. The values are an interface: events, status and metrics show them."""
-
-    STOPPED = "stopped"
-    OUT_OF_MEMORY = "out_of_memory"
-    KV_CACHE_TOO_SMALL = "kv_cache_too_small"
-    PORT_TAKEN = "port_taken"
-    MODEL_NOT_FOUND = "model_not_found"
-    CORRUPT_WEIGHTS = "corrupt_weights"
-    DRAFT_INCOMPATIBLE = "draft_incompatible"
-    UNKNOWN_FLAG = "unknown_flag"
-    BAD_VALUE = "bad_value"
-    CONTEXT_TOO_LONG = "context_too_long"
-    UNSUPPORTED = "unsupported"
-    DEVICE_LOST = "device_lost"
-    GPU_WEDGED = "gpu_wedged"
-    OOM_KILLER = "oom_killer"
-    KILLED_BY_SIGNAL = "killed_by_signal"
-    ENGINE_DIED = "engine_died"
-    START_STALLED = "start_stalled"
-    WRONG_IDENTITY = "wrong_identity"
-    WRONG_ANSWER = "wrong_answer"
-    UNKNOWN = "unknown"
+from arcops.core.world import Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +27,11 @@ def _rule(cause: Cause, pattern: str, summary: str, hint: str, *, deterministic:
     return Rule(cause, re.compile(pattern), summary, hint, deterministic)
 
 
-_MEMORY_HINT = "see who else holds memory of the card; else lower max_model_len, max_num_seqs or gpu_memory_utilization"
-_MODEL_HINT = "check the path in the profile; nothing is downloaded while vLLM is offline"
+_MEMORY_HINT = (
+    "see who else holds memory of the card; else lower scheduling.max_model_len, scheduling.max_num_seqs or "
+    "cache.gpu_memory_utilization"
+)
+_MODEL_HINT = "check model.path in the profile; nothing is downloaded while vLLM is offline"
 
 RULES: tuple[Rule, ...] = (
     _rule(
@@ -69,7 +48,7 @@ RULES: tuple[Rule, ...] = (
         r"Free memory on device (?P<device>\S{1,40}) \((?P<free>[\d.]{1,12})/(?P<total>[\d.]{1,12}) GiB\) on startup is"
         r" less than desired GPU memory utilization \((?P<share>[\d.]{1,12}), (?P<want>[\d.]{1,12}) GiB\)",
         "only {free} of {total} GiB of {device} are free, and vLLM wants {want} GiB",
-        "see who else holds memory of the card; if that is to stay, lower gpu_memory_utilization (now {share})",
+        "see who else holds memory of the card; if that is to stay, lower cache.gpu_memory_utilization (now {share})",
         deterministic=False,
     ),
     _rule(
@@ -93,27 +72,27 @@ RULES: tuple[Rule, ...] = (
         r" available KV cache memory \((?P<have>[\d.]{1,12}) GiB\)"
         r"(?:[^\n]{0,200}?estimated maximum model length is (?P<fits>\d{1,12}))?",
         "a context of {asked} tokens needs {need} GiB of KV cache, and there are {have} GiB",
-        "the largest context that fits is {fits} tokens: set max_model_len, or give the cache more memory",
+        "the largest context that fits is {fits} tokens: set scheduling.max_model_len, or give the cache more memory",
     ),
     _rule(
         Cause.KV_CACHE_TOO_SMALL,
         r"No available memory for the cache blocks",
         "no memory is left for the KV cache",
-        "raise gpu_memory_utilization, or end whatever else holds memory of the card",
+        "raise cache.gpu_memory_utilization, or end whatever else holds memory of the card",
         deterministic=False,
     ),
     _rule(
         Cause.PORT_TAKEN,
         r"\[Errno 98\]|[Aa]ddress already in use",
         "the port is taken",
-        "`arcops status` names the listener; stop it, or set another port in the profile",
+        "`arcops status` names the listener; stop it, or set another server.port in the profile",
         deterministic=False,
     ),
     _rule(
         Cause.DRAFT_INCOMPATIBLE,
         r"Unsupported speculative method: '(?P<what>[^']{1,60})'",
         "the model has nothing for the speculative method {what} to work with",
-        "mtp needs a checkpoint with an MTP head; use another method, or none",
+        "mtp needs a checkpoint with an MTP head; set another speculation.method, or none",
     ),
     _rule(
         Cause.MODEL_NOT_FOUND,
@@ -147,7 +126,7 @@ RULES: tuple[Rule, ...] = (
         r"max_model_len \((?P<asked>\d{1,12})\) is greater than the derived max_model_len"
         r" \(\w{1,60}=(?P<fits>\d{1,12})",
         "a context of {asked} tokens is more than the model was made for ({fits})",
-        "set max_model_len to {fits} or less",
+        "set scheduling.max_model_len to {fits} or less",
     ),
     _rule(
         Cause.UNKNOWN_FLAG,
@@ -173,7 +152,7 @@ RULES: tuple[Rule, ...] = (
         Cause.BAD_VALUE,
         r"invalid tool call parser: (?P<what>[^\s(]{1,80})",
         "there is no tool call parser {what}",
-        "correct tool_call_parser in the profile",
+        "correct parsers.tool_call in the profile",
     ),
     _rule(
         Cause.BAD_VALUE,

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
 from arcops.core.diagnosis import root
-from arcops.core.diagnosis.causes import ANYWHERE, RULES, Cause, Rule
+from arcops.core.diagnosis.causes import ANYWHERE, RULES, Rule
 from arcops.core.phase import Phase
+from arcops.core.world import Cause
 
 _MAX_WORDS = 300
 """Characters of a summary, a hint or a quoted line."""
@@ -28,17 +29,7 @@ class Evidence:
     """Where the backend was when it happened."""
     log: Sequence[str]
     """The last some thousand lines of its log."""
-    stalled_for: float | None = None
-    """Seconds without progress, if that is why the start was given up."""
     profile_speculates: bool = False
-    wrong_listener: str | None = None
-    """Who listens on the port instead of us, in words."""
-    wrong_identity: str | None = None
-    """What the server serves instead of what it should, in words."""
-    wrong_answer: str | None = None
-    """What was wrong with the first answer or the probe, in words."""
-    gpu_wedged: str | None = None
-    """What the kernel says about a card that no longer works, in words."""
     foreign_memory: bool | None = None
     """Whether somebody else held memory of the card; None if that is not known."""
 
@@ -61,7 +52,8 @@ class Diagnosis:
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
-    """The most telling cause, in this order: an order to stop, the card, the log, what was seen outside, the exit."""
+    """The most telling cause, in this order: an order to stop, the log, the exit. What the supervisor sees from outside
+    (a stranger on the port, another identity, a stalled start) it judges itself, in core/decide."""
     if evidence.asked_to_stop and evidence.exit_code is not None:
         return Diagnosis(Cause.STOPPED, "stopped as ordered", "", deterministic=False)
     lines = root.read(evidence.log)
@@ -69,22 +61,9 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     if found is not None and not found.in_engine and evidence.phase not in _STARTING:
         # While serving, the API server logs the faults of single requests: none of them ended it.
         found = None
-    judged = (
-        _wedged(evidence)
-        or _known(evidence, found, lines)
-        or _seen_from_outside(evidence)
-        or _signalled(evidence)
-        or _unexplained(evidence, found, lines)
-    )
+    judged = _known(evidence, found, lines) or _signalled(evidence) or _unexplained(evidence, found, lines)
     quoted = judged.evidence or ("" if found is None else found.text)
     return replace(judged, summary=_line(judged.summary), hint=_line(judged.hint), evidence=_line(quoted))
-
-
-def _wedged(evidence: Evidence) -> Diagnosis | None:
-    if evidence.gpu_wedged is None:
-        return None
-    hint = "rebind the card or reboot; another start would only make it worse"
-    return Diagnosis(Cause.GPU_WEDGED, f"the card no longer works: {evidence.gpu_wedged}", hint, deterministic=True)
 
 
 def _known(evidence: Evidence, found: root.Root | None, lines: Sequence[root.Line]) -> Diagnosis | None:
@@ -115,7 +94,7 @@ def _judged(evidence: Evidence, rule: Rule, match: re.Match[str], found: root.Ro
         fits_context=int(fits) if fits else None,
     )
     if rule.cause is Cause.KV_CACHE_TOO_SMALL and "fits" in words and not fits:
-        return replace(diagnosis, hint="lower max_model_len, or give the cache more memory")
+        return replace(diagnosis, hint="lower scheduling.max_model_len, or give the cache more memory")
     if rule.cause is Cause.OUT_OF_MEMORY:
         # With nobody else on the card, and nothing served yet, the next start meets the same memory.
         alone = evidence.foreign_memory is False and evidence.phase in _STARTING
@@ -130,23 +109,6 @@ def _points_at_draft(evidence: Evidence, found: root.Root) -> bool:
     if not evidence.profile_speculates:
         return False
     return _DRAFT.search(found.text) is not None or _DRAFT.search(found.traceback) is not None
-
-
-def _seen_from_outside(evidence: Evidence) -> Diagnosis | None:
-    if evidence.wrong_listener is not None:
-        hint = "stop it, or set another port in the profile"
-        return Diagnosis(Cause.PORT_TAKEN, f"the port is taken: {evidence.wrong_listener}", hint, deterministic=False)
-    if evidence.wrong_identity is not None:
-        hint = "served_model_name in the profile must be what /v1/models names"
-        return Diagnosis(Cause.WRONG_IDENTITY, evidence.wrong_identity, hint, deterministic=True)
-    if evidence.wrong_answer is not None:
-        hint = "look at the backend's log: `arcops logs`"
-        return Diagnosis(Cause.WRONG_ANSWER, evidence.wrong_answer, hint, deterministic=False)
-    if evidence.stalled_for is not None:
-        summary = f"the start showed no progress for {evidence.stalled_for:.0f} s"
-        hint = "look at the backend's log: `arcops logs`; a slow disk may need a longer start_stall"
-        return Diagnosis(Cause.START_STALLED, summary, hint, deterministic=False)
-    return None
 
 
 def _signalled(evidence: Evidence) -> Diagnosis | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from arcops.core import speculation
-from arcops.core.profile.flags import objection
+from arcops.core.profile.flags import objection, variable_objection
 from arcops.core.speculation import Fault
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ _LOOPBACK_NAMES = frozenset({"localhost", "::1", "ip6-localhost"})
 def faults(profile: "Profile") -> list[Fault]:
     """Everything that is wrong, each with its dotted key."""
     return [
+        *_environment(profile),
         *_device(profile),
         *_server(profile),
         *_cache(profile),
@@ -31,6 +32,13 @@ def is_loopback(host: str) -> bool:
     parts = host.split(".")
     dotted = len(parts) == 4 and all(part.isascii() and part.isdigit() and int(part) < 256 for part in parts)
     return host.lower() in _LOOPBACK_NAMES or (dotted and parts[0] == "127")
+
+
+def _environment(profile: "Profile") -> Iterator[Fault]:
+    for name in profile.runtime.env:
+        reason = variable_objection(name)
+        if reason is not None:
+            yield Fault(f"runtime.env.{name}", reason)
 
 
 def _device(profile: "Profile") -> Iterator[Fault]:

@@ -12,6 +12,7 @@ from arcops.core.speculation.schema import Section, setting
 _CARD = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _CARDS_MEANT = "cards are a number from 0 to 16, or a list of different PCI addresses like 0000:03:00.0"
+_ADDRESSES_MEANT = "cards are a list of different PCI addresses like 0000:03:00.0; a profile says how many it needs"
 
 
 def _value(value: object) -> object:
@@ -22,17 +23,26 @@ def _value(value: object) -> object:
 def _cards(value: object) -> int | tuple[str, ...]:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 16:
         return value
-    if isinstance(value, list | tuple):
-        addresses = tuple(_address(item) for item in cast("Sequence[object]", value))
-        if addresses and len(set(addresses)) == len(addresses):
-            return tuple(sorted(addresses))
-    raise ValueError(_CARDS_MEANT)
-
-
-def _address(value: object) -> str:
-    if not isinstance(value, str) or not _CARD.fullmatch(value.lower()):
+    addresses = _distinct(value)
+    if not addresses:
         raise ValueError(_CARDS_MEANT)
-    return value.lower()
+    return tuple(sorted(addresses))
+
+
+def _addresses(value: object) -> tuple[str, ...]:
+    addresses = _distinct(value)
+    if addresses is None:
+        raise ValueError(_ADDRESSES_MEANT)
+    return addresses
+
+
+def _distinct(value: object) -> tuple[str, ...] | None:
+    """Different PCI addresses in the order in which they were written; None for anything else."""
+    if not isinstance(value, list | tuple):
+        return None
+    items = cast("Sequence[object]", value)
+    addresses = tuple(item.lower() for item in items if isinstance(item, str) and _CARD.fullmatch(item.lower()))
+    return addresses if len(set(addresses)) == len(items) else None
 
 
 Cards: TypeAlias = Annotated[
@@ -47,14 +57,14 @@ Cards: TypeAlias = Annotated[
         }
     ),
 ]
-"""How many cards, or their PCI addresses in order."""
+"""How many cards, or their PCI addresses, sorted."""
 
 Addresses: TypeAlias = Annotated[
     tuple[str, ...],
-    PlainValidator(lambda value: () if value == () else _cards(value)),
+    PlainValidator(_addresses),
     WithJsonSchema({"type": "array", "items": {"type": "string", "pattern": f"^{_CARD.pattern}$"}}),
 ]
-"""PCI addresses in order."""
+"""PCI addresses in the order in which they were written: the first are taken first."""
 
 Variable: TypeAlias = Annotated[str, Field(pattern=_VARIABLE)]
 Value: TypeAlias = Annotated[str, BeforeValidator(_value), WithJsonSchema({"type": ["string", "integer"]})]
@@ -71,13 +81,14 @@ class Runtime(Section):
         min_length=1,
     )
     setup: str | None = setting(
-        "A shell script that is sourced once before a launch; its environment is recorded.",
+        "A shell script that is sourced once before a launch; its environment is used. site.yaml's unless set.",
         example="/opt/intel/oneapi/setvars.sh",
         min_length=1,
     )
     env: dict[Variable, Value] = Field(
         default_factory=dict,
-        description="Environment variables of the backend, over those of the setup script.",
+        description="Environment variables of the backend, over those of the setup script. Which cards it sees is "
+        "said by device.cards, never here.",
         examples=[{"ONEAPI_DEVICE_SELECTOR": "level_zero:gpu"}],
     )
 

@@ -81,7 +81,7 @@ def _broken(snapshot: Snapshot, width: int) -> Lines:
     if snapshot.status is None:
         return lines
     age = f"last known, {words.duration(snapshot.silent)} ago"
-    return (*lines, *_detail(age, _sentence(snapshot, snapshot.status), width, most=2))
+    return (*lines, *_detail(age, words.sentence(snapshot.status, snapshot.now), width, most=2))
 
 
 def _silent(snapshot: Snapshot, width: int) -> Lines:
@@ -92,7 +92,7 @@ def _silent(snapshot: Snapshot, width: int) -> Lines:
 def _standing(snapshot: Snapshot, status: wire.Status, width: int) -> Lines:
     symbol, ink = _LOOKS[snapshot.phase] if snapshot.phase is not None else ("?", Ink.WARN)
     phase = words.clean(status.phase)
-    rest = _sentence(snapshot, status).removeprefix(phase).lstrip()
+    rest = words.sentence(status, snapshot.now).removeprefix(phase).lstrip()
     lines = list(_said(symbol, ink, phase, rest, width))
     if not status.order.committed:
         lines += _detail(f"order {status.order.id}", _under_way(status.order), width)
@@ -105,15 +105,6 @@ def _standing(snapshot: Snapshot, status: wire.Status, width: int) -> Lines:
     if status.retry_at is not None:
         lines += _detail("next try", f"in {words.countdown(status.retry_at - snapshot.now)}", width)
     return tuple(lines)
-
-
-def _sentence(snapshot: Snapshot, status: wire.Status) -> str:
-    """`serving dflash2 for 2 h 13 min: serving demo`."""
-    profile = status.backend.profile if status.backend is not None else None
-    if profile is None and status.order.goal == "run":
-        profile = status.order.profile
-    name = f" {profile}" if profile else ""
-    return f"{words.clean(status.phase)}{name} for {words.duration(snapshot.now - status.since)}: {status.reason}"
 
 
 def _under_way(order: wire.OrderInfo) -> str:

@@ -1,0 +1,69 @@
+"""What a reader of a stream is told, without a daemon around it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import msgspec
+import pytest
+
+from arcops import wire
+from arcops.config.paths import Paths
+from arcops.daemon.act import Actor
+from arcops.daemon.feeds import Feeds
+from arcops.daemon.journal import Journal
+from arcops.daemon.loop import Loop
+from arcops.daemon.status import StatusWriter
+
+NOTHING = SimpleNamespace()
+
+
+def feeds_of(paths: Paths) -> tuple[Feeds, SimpleNamespace]:
+    """Feeds over a directory of logs, and the actor whose `live` says which launch there is."""
+    actor = SimpleNamespace(live=None)
+    feeds = Feeds(
+        paths,
+        cast("Loop", NOTHING),
+        cast("Actor", actor),
+        cast("Journal", NOTHING),
+        cast("StatusWriter", NOTHING),
+    )
+    return feeds, actor
+
+
+def live(launch_id: str) -> SimpleNamespace:
+    return SimpleNamespace(record=SimpleNamespace(launch_id=launch_id))
+
+
+async def lines_of(stream: AsyncIterator[bytes], count: int) -> list[tuple[str | None, str]]:
+    """The next lines, each with its launch."""
+    found: list[tuple[str | None, str]] = []
+    async with asyncio.timeout(10.0):
+        while len(found) < count:
+            message = (await anext(stream)).removeprefix(b"data: ")
+            page = msgspec.json.decode(message, type=wire.LogLines)
+            found += [(page.launch_id, line) for line in page.lines]
+    return found
+
+
+@pytest.mark.asyncio
+async def test_logs_are_followed_to_a_backends_last_words_before_the_next_one_is_turned_to(tmp_path: Path) -> None:
+    paths = Paths.of("test", {"XDG_STATE_HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)})
+    paths.log_dir.mkdir(parents=True)
+    one, two = paths.log_dir / "1.log", paths.log_dir / "2.log"
+    one.write_text("first\n")
+    feeds, actor = feeds_of(paths)
+    actor.live = live("1")
+    async with aclosing(feeds.logs(10, None)) as stream:
+        assert await lines_of(stream, 1) == [("1", "first")]
+        with one.open("a") as log:
+            log.writelines(f"{number:06d} {'x' * 100}\n" for number in range(6_000))
+            log.write("last words, cut sho")
+        two.write_text("anew\n")
+        actor.live = live("2")
+        found = await lines_of(stream, 6_002)
+    assert [launch for launch, _ in found] == ["1"] * 6_001 + ["2"]
+    assert [line for _, line in found[-2:]] == ["last words, cut sho", "anew"]

@@ -1,0 +1,146 @@
+"""What the journal does when the store takes nothing: nothing waits for it, and nothing that matters is lost."""
+
+import sqlite3
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from arcops.core.action import Settle
+from arcops.core.errors import ExitCode
+from arcops.core.phase import Phase
+from arcops.core.state import Goal, Order, Outcome, State
+from arcops.daemon import journal as module
+from arcops.daemon.clock import Clock
+from arcops.daemon.journal import Journal
+from arcops.machine import store as store_module
+from arcops.machine.store import Store, StoreError
+from tests.helpers import eventually
+
+ORDER = Order(1, Goal.RUN, "mtp", committed=False)
+STATE = State(phase=Phase.FAILED, order=ORDER, failures=(100.0, 200.0), reason="broken for good")
+BOOT = "this boot"
+
+
+@asynccontextmanager
+async def keeping(path: Path) -> AsyncGenerator[tuple[Journal, Store]]:
+    store = Store.open(str(path))
+    journal = Journal(store, Clock(monotonic=lambda: 300.0, wall=lambda: 5300.0), BOOT)
+    try:
+        yield journal, store
+    finally:
+        await journal.close()
+        store.close()
+
+
+@contextmanager
+def locked(path: Path) -> Generator[Callable[[], object]]:
+    """The database locked by another process, as by a copy; what it gives lets go."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as copying:
+        copying.execute("BEGIN IMMEDIATE")
+        yield lambda: copying.execute("ROLLBACK")
+
+
+def settled(order_id: int) -> Settle:
+    return Settle(Outcome(order_id, ExitCode.DONE, "mtp serves"), stands=True)
+
+
+@pytest.mark.asyncio
+async def test_what_a_locked_store_does_not_take_is_trouble_until_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "arcops.db"
+    async with keeping(path) as (journal, store):
+        await journal.write_order(ORDER)
+        with locked(path) as let_go:
+            began = time.monotonic()
+            journal.settle(settled(1))
+            journal.event("outcome", STATE, "mtp serves")
+            journal.attempts(STATE)
+            journal.loaded("mtp", 12.0)
+            assert time.monotonic() - began < 0.2
+            eventually(lambda: journal.trouble, why="a locked database is no trouble")
+            assert "4 entries wait" in (journal.trouble or "")
+            assert [event.reason for event in journal.events(0, 10)] == ["mtp serves"]
+            assert store.last_events(1) == ()
+            let_go()
+        journal.retry()
+        eventually(lambda: journal.trouble is None, why="what waited is not written")
+        last = store.last_order()
+        assert last is not None
+        assert last.state == "committed"
+        assert [event.id for event in store.last_events(9)] == [journal.newest_event]
+        assert journal.usual_load_time("mtp") == 12.0
+
+
+@pytest.mark.asyncio
+async def test_an_outcome_is_written_before_the_next_order(tmp_path: Path) -> None:
+    path = tmp_path / "arcops.db"
+    async with keeping(path) as (journal, store):
+        await journal.write_order(ORDER)
+        with locked(path) as let_go:
+            journal.settle(settled(1))
+            eventually(lambda: journal.trouble, why="a locked database is no trouble")
+            let_go()
+        await journal.write_order(Order(2, Goal.STOP, committed=False))
+        before = store.order_in_force(before=2, states=("committed",))
+        assert before is not None
+        assert before.id == 1
+
+
+@pytest.mark.asyncio
+async def test_an_order_that_cannot_be_written_is_not_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_PATIENCE_MS", 150)
+    path = tmp_path / "arcops.db"
+    async with keeping(path) as (journal, store):
+        with locked(path), pytest.raises(StoreError, match="locked"):
+            await journal.write_order(ORDER)
+        assert store.last_order() is None
+
+
+@pytest.mark.asyncio
+async def test_events_past_the_bound_are_lost_and_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING", 3)
+    path = tmp_path / "arcops.db"
+    async with keeping(path) as (journal, store):
+        await journal.write_order(ORDER)
+        with locked(path) as let_go:
+            for number in range(5):
+                journal.event("phase", STATE, f"r{number}")
+            journal.settle(settled(1))
+            eventually(lambda: "2 could not be kept" in (journal.trouble or ""), why=f"{journal.trouble}")
+            let_go()
+        journal.retry()
+        eventually(lambda: store.order_in_force(states=("committed",)), why="the outcome was lost")
+        assert [event.reason for event in store.last_events(9)] == ["r0", "r1", "r2"]
+        assert "2 entries of the history could not be kept" in (journal.trouble or "")
+
+
+@pytest.mark.asyncio
+async def test_an_entry_that_can_never_be_written_holds_up_no_other(tmp_path: Path) -> None:
+    async with keeping(tmp_path / "arcops.db") as (journal, store):
+        journal.settle(settled(99))
+        journal.event("phase", STATE, "after it")
+        eventually(lambda: store.last_events(1), why="the next entry is held up")
+        assert "there is no order 99" in (journal.trouble or "")
+
+
+@pytest.mark.asyncio
+async def test_a_page_of_the_history_has_neither_holes_nor_repeats(tmp_path: Path) -> None:
+    async with keeping(tmp_path / "arcops.db") as (journal, _):
+        for number in range(200):
+            journal.event("phase", STATE, f"r{number}")
+            ids = [event.id for event in journal.events(0, 1000)]
+            assert ids == list(range(1, number + 2))
+        assert [event.id for event in journal.events(150, 10)] == list(range(151, 161))
+
+
+@pytest.mark.asyncio
+async def test_a_backend_that_lives_lifts_the_latch_and_keeps_the_count(tmp_path: Path) -> None:
+    async with keeping(tmp_path / "arcops.db") as (journal, store):
+        journal.attempts(STATE)
+        eventually(lambda: store.recall("attempts"), why="the attempts are not written")
+        fresh = State(order=ORDER)
+        adopted, bare = journal.recalled(fresh, latch=False), journal.recalled(fresh, latch=True)
+        assert (adopted.phase, adopted.failures) == (Phase.STOPPED, (100.0, 200.0))
+        assert (bare.phase, bare.failures, bare.reason) == (Phase.FAILED, (100.0, 200.0), "broken for good")
