@@ -20,17 +20,18 @@ from tests.machine.processes import kept, log_of, status_of
 pytestmark = pytest.mark.processes
 
 DEAF = "trap '' TERM; echo ready; while :; do sleep 60; done"
+# os.write: two processes write to one file, and print may write a line in pieces.
 STRAY = """
 import os, sys, time, signal
 if os.fork():
     os.wait()
-    print("main", flush=True)
+    os.write(1, b"main\\n")
     time.sleep(600)
 os.setsid()
 if os.fork():
     os._exit(0)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("stray", os.getpid(), flush=True)
+os.write(1, b"stray %d\\n" % os.getpid())
 time.sleep(600)
 """
 
