@@ -66,6 +66,14 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepEvidence:
+    """Put aside what can be seen of the backend right now, beside everything else: nothing waits for it."""
+
+    what: str
+    """What has happened in one word, for a folder's name: `suspect`, or the cause of a failure."""
+
+
+@dataclass(frozen=True, slots=True)
 class MarkProven:
     """Write into the launch record that this backend has served."""
 
@@ -84,5 +92,16 @@ class Settle:
 
 
 Action: TypeAlias = (
-    TakeLocks | ReleaseLocks | Prepare | Look | Spawn | Terminate | KillEveryone | Ask | MarkProven | Forget | Settle
+    TakeLocks
+    | ReleaseLocks
+    | Prepare
+    | Look
+    | Spawn
+    | Terminate
+    | KillEveryone
+    | Ask
+    | KeepEvidence
+    | MarkProven
+    | Forget
+    | Settle
 )

@@ -6,7 +6,7 @@ from enum import Enum
 from arcops.core.decide.moves import Decision, name_of, settle
 from arcops.core.errors import ExitCode
 from arcops.core.launch import Launch
-from arcops.core.phase import Phase
+from arcops.core.phase import LATCHED, Phase
 from arcops.core.state import NOTHING_ORDERED, Goal, Order, Outcome, State
 
 UNDER_WAY = frozenset({Phase.STARTING, Phase.CHECKING, Phase.DRAINING, Phase.STOPPING, Phase.CLEARING})
@@ -30,6 +30,8 @@ class Request:
     drain: float | None = None
     replace: bool = False
     rollback: bool = True
+    fallback: Launch | None = None
+    """What the profile's `on_failure` names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,18 @@ def _admit_switch(state: State, request: Request, order_id: int, running: str | 
     launch = request.launch
     if launch is None:
         return _NO_PROFILE
-    if state.phase is Phase.SERVING and state.order.committed and state.order.launch == launch and running is not None:
-        return AlreadySo(f"{launch.profile} serves already")
+    if state.phase is Phase.SERVING and state.order.committed and state.order.wanted == launch and running is not None:
+        if state.order.stand_in is None:
+            return AlreadySo(f"{launch.profile} serves already")
+        return _keep_stand_in(state, launch, request, order_id)
     return _switch_to(state, launch, request, order_id, running)
+
+
+def _keep_stand_in(state: State, launch: Launch, request: Request, order_id: int) -> Decision:
+    """What stands in for the ordered profile is ordered itself: it goes on serving, as the order from here on."""
+    order = Order(order_id, Goal.RUN, launch.profile, launch, fallback=request.fallback)
+    kept = replace(state, order=order, launched_for=order_id, failures=())
+    return settle(kept, Outcome(order_id, ExitCode.DONE, f"{launch.profile} serves, now as ordered"), stands=True)
 
 
 def _switch_to(state: State, launch: Launch, request: Request, order_id: int, running: str | None) -> Decision:
@@ -103,6 +114,7 @@ def _switch_to(state: State, launch: Launch, request: Request, order_id: int, ru
         goal=Goal.RUN,
         profile=launch.profile,
         launch=launch,
+        fallback=request.fallback,
         drain=request.drain,
         replaces=running,
         committed=False,
@@ -126,7 +138,7 @@ def _worth_returning_to(state: State) -> bool:
     if not state.order.committed:
         return state.order.returns
     bound_to_fail = state.failure is not None and state.failure.deterministic
-    return state.phase not in (Phase.FAILED, Phase.WEDGED) and not bound_to_fail
+    return state.phase not in LATCHED and not bound_to_fail
 
 
 def accept(state: State, order: Order) -> Decision:
@@ -136,7 +148,7 @@ def accept(state: State, order: Order) -> Decision:
     order is latched or waits for its next attempt it stays on record, for an order that is refused changes nothing.
     """
     overtaken = state.order
-    kept = state.failure if state.phase in (Phase.FAILED, Phase.WEDGED, Phase.BACKOFF) else None
+    kept = state.failure if state.phase in (*LATCHED, Phase.BACKOFF) else None
     stopping = None if state.phase is Phase.STUCK else state.stopping
     state = replace(state, order=order, failure=kept, stopping=stopping, asked_at=None)
     if overtaken.committed or state.outcome_of(overtaken.id) is not None:

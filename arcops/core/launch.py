@@ -47,11 +47,35 @@ class RestartPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownAnswer:
+    """A question whose greedy answer is known."""
+
+    prompt: str
+    expected: str
+    exactly: bool
+    """The text is `expected`, white space around it aside; otherwise `expected` stands somewhere in it."""
+    max_tokens: int = 16
+
+
+@dataclass(frozen=True, slots=True)
 class Checks:
-    """What a backend must show before it is called serving."""
+    """What a backend must show before it is called serving, and what is watched while it serves."""
 
     first_answer: bool = True
     """Ask for one token, and get it."""
+    idle_probe: float = 300.0
+    """Seconds without a request after which an idle backend is asked as well; 0 for never."""
+    known_answer: KnownAnswer | None = None
+    """What every probe asks, in place of one token."""
+    degenerate: bool = False
+    """Judge the answers of probes, of some tokens then, also where none is known."""
+    acceptance_floor: float | None = None
+    """0..1: a lower acceptance of draft tokens is told."""
+
+    @property
+    def asks_first(self) -> bool:
+        """A start is asked something before it serves."""
+        return self.first_answer or self.known_answer is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +104,8 @@ class Launch:
     speculates: bool = False
     without_draft: str | None = None
     """The profile that this one extends and that does not speculate: what to switch to when the draft is to blame."""
+    on_failure: str | None = None
+    """The profile that takes its place when it has failed for good."""
     limits: Limits = field(default_factory=Limits)
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     checks: Checks = field(default_factory=Checks)
@@ -122,6 +148,7 @@ def launch_of(name: str, profile: "Profile", bindings: Bindings) -> Launch:
         cards=bindings.cards,
         allow_holders=profile.device.allow_holders,
         speculates=speculation.config_of(profile.speculation, bindings.draft) is not None,
+        on_failure=profile.on_failure,
         limits=limits,
         restart=RestartPolicy(
             first_delay=profile.restart.first_delay,
@@ -129,7 +156,24 @@ def launch_of(name: str, profile: "Profile", bindings: Bindings) -> Launch:
             longest_delay=profile.restart.longest_delay,
             per_hour=profile.restart.per_hour,
         ),
-        checks=Checks(first_answer=profile.checks.first_answer),
+        checks=_checks(profile),
+    )
+
+
+def _checks(profile: "Profile") -> Checks:
+    checks, known = profile.checks, None
+    if checks.known_answer is not None:
+        asked = checks.known_answer
+        exactly = asked.equals is not None
+        known = KnownAnswer(
+            asked.prompt, (asked.equals if exactly else asked.contains) or "", exactly, asked.max_tokens
+        )
+    return Checks(
+        first_answer=checks.first_answer,
+        idle_probe=checks.idle_probe,
+        known_answer=known,
+        degenerate=checks.degenerate,
+        acceptance_floor=checks.acceptance_floor,
     )
 
 

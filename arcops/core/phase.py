@@ -29,6 +29,9 @@ class Phase(Enum):
         return _CODES[self]
 
 
+LATCHED = frozenset({Phase.FAILED, Phase.WEDGED})
+"""Phases that only an order ends."""
+
 _CODES: dict[Phase, int] = {phase: number for number, phase in enumerate(Phase)}
 
 MOVES: dict[tuple[Phase, Phase], str] = {
@@ -46,10 +49,10 @@ MOVES: dict[tuple[Phase, Phase], str] = {
     (Phase.STARTING, Phase.STOPPING): "an order, a stall, a stranger on the port, or the process has ended",
     (Phase.CHECKING, Phase.SERVING): "the served identity is right, and the first answer came",
     (Phase.CHECKING, Phase.STOPPING): "an order, a wrong identity or answer, or the process has ended",
-    (Phase.SERVING, Phase.DRAINING): "an order takes the backend down, and requests are open",
-    (Phase.SERVING, Phase.STOPPING): "an order takes the backend down, or the process has ended",
-    (Phase.SERVING, Phase.SUSPECT): "work in flight and no progress, or the server stopped answering",
-    (Phase.SUSPECT, Phase.SERVING): "progress again",
+    (Phase.SERVING, Phase.DRAINING): "an order takes the backend down, and open requests have their time",
+    (Phase.SERVING, Phase.STOPPING): "an order takes the backend down without a drain, or the process has ended",
+    (Phase.SERVING, Phase.SUSPECT): "work in flight and no progress, nothing can be read, or an idle one answers badly",
+    (Phase.SUSPECT, Phase.SERVING): "progress again, or it answered",
     (Phase.SUSPECT, Phase.STOPPING): "the probe failed, an order, or the process has ended",
     (Phase.DRAINING, Phase.STOPPING): "the open requests are done, or their time is up",
     (Phase.STOPPING, Phase.CLEARING): "no process of the launch is left",

@@ -6,7 +6,7 @@ from enum import Enum
 from arcops.core.errors import ExitCode
 from arcops.core.launch import Launch
 from arcops.core.phase import Phase
-from arcops.core.world import Activity, Ending
+from arcops.core.world import Activity, Cause, Ending
 
 
 class Goal(Enum):
@@ -14,6 +14,15 @@ class Goal(Enum):
 
     RUN = "run"
     STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """Another profile runs in the ordered one's place (`on_failure`), until an order or a reboot."""
+
+    profile: str
+    because: str
+    """Why the ordered profile is given up for now, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,12 @@ class Order:
     """Resolved from the profile; None for STOP, or where the profile cannot be resolved."""
     problem: str = ""
     """Why there is no launch."""
+    fallback: Launch | None = None
+    """Resolved from the profile's `on_failure`; None where it names none, or that one cannot be resolved."""
+    unguarded: str = ""
+    """Why nothing could stand in, in words, though the profile's `on_failure` names something; empty otherwise."""
+    stand_in: StandIn | None = None
+    """The fallback is in force. The order stays what was ordered: the next one, or a reboot, tries that again."""
     resolving: bool = False
     """The profile is being read (its setup script may take a while): nothing is decided about a launch yet."""
     drain: float | None = None
@@ -40,6 +55,16 @@ class Order:
     committed: bool = True
     previous: "Order | None" = None
     returns: bool = False
+
+    @property
+    def wanted(self) -> Launch | None:
+        """What is to run now: what was ordered, or what stands in for it."""
+        return self.launch if self.stand_in is None else self.fallback
+
+    @property
+    def wanted_profile(self) -> str | None:
+        """The profile of what is to run now, known also where it cannot be launched."""
+        return self.profile if self.stand_in is None else self.stand_in.profile
 
 
 NOTHING_ORDERED = Order(id=0, goal=Goal.STOP)
@@ -57,6 +82,8 @@ class Outcome:
     superseded: bool = False
     returned_to: str | None = None
     """The profile (or `stopped`) that is in force again after a switch that failed."""
+    cause: Cause | None = None
+    """Of a backend that failed; None where none did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +108,23 @@ class State:
     failure: Ending | None = None
     """Why the backend is being taken down, or was."""
     failures: tuple[float, ...] = ()
-    """When the standing (committed) order's backend failed, within the last hour."""
+    """When the standing (committed) order's backend, or what stands in for it, failed within the last hour."""
     retry_at: float | None = None
     """In `backoff`: when it is tried again."""
     activity: Activity | None = None
     progress_at: float = 0.0
-    """When a sign of life last changed."""
+    """When a sign of life last changed; while it serves without requests, now."""
+    shown_at: float = 0.0
+    """In `serving`: when it last showed that it works, by progress or an answer. Silence does not move it."""
+    read_at: float | None = None
+    """In `serving`: when its signs of life were last read; None before the first look."""
+    by_answer: bool = False
+    """In `suspect`: an answer brought the doubt up, so that only an answer clears it, and progress does not."""
     stopping: Stopping | None = None
     """In `stopping`, and in `stuck` until a new order asks for another try."""
     asked_at: float | None = None
-    """When the probe was sent; in `starting`, when HTTP answered first; at rest, when the order tried the lock."""
+    """When the probe was sent, in `serving` that of an idle backend; in `starting`, when HTTP answered first; at rest,
+    when the order tried the lock."""
     launched_for: int | None = None
     """The order that the backend was last launched, or adopted, for: no other one is to blame for it."""
     settled: tuple[Outcome, ...] = field(default=())

@@ -67,6 +67,8 @@ class Card:
     """Foreign processes with memory there."""
     unreadable: int
     """Processes whose descriptors we may not read: they might hold memory too."""
+    fault: str = ""
+    """Why a card does not answer, in words with what to do; empty when all of them do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Backend:
     """Seconds, monotonic (of this boot)."""
     proven: bool
     """It has been `serving` before: its launch record says so."""
+    stopping: bool = False
+    """Its end was asked for, by this supervisor or an earlier one: that it ends is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,14 @@ class AnswerState(Enum):
     NOT_ASKED = "not asked"
     WAITING = "waiting"
     RIGHT = "right"
+    OTHER = "other"
+    """It answers in earnest, only not what the profile calls right."""
+    DEGENERATE = "degenerate"
+    """It answers one token over and over: its numbers are broken."""
+    REFUSED = "refused"
+    """The server did not take the question (HTTP 4xx), so that nothing was learnt about the engine."""
     WRONG = "wrong"
+    """No answer, but an error."""
     LATE = "late"
 
 
@@ -118,6 +129,15 @@ class Answer:
     launch_id: str
     state: AnswerState
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something that is wrong with a backend that serves, and no reason to restart it."""
+
+    kind: str
+    """What it is about, in a word: two remarks of one kind are one thing that has changed its figures."""
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +158,6 @@ class Cause(Enum):
     or an exit code, and are core/diagnosis'.
     """
 
-    STOPPED = "stopped"
     OUT_OF_MEMORY = "out_of_memory"
     KV_CACHE_TOO_SMALL = "kv_cache_too_small"
     PORT_TAKEN = "port_taken"
@@ -150,6 +169,7 @@ class Cause(Enum):
     CONTEXT_TOO_LONG = "context_too_long"
     UNSUPPORTED = "unsupported"
     DEVICE_LOST = "device_lost"
+    GPU_WEDGED = "gpu_wedged"
     OOM_KILLER = "oom_killer"
     KILLED_BY_SIGNAL = "killed_by_signal"
     ENGINE_DIED = "engine_died"
@@ -176,7 +196,9 @@ class Ending:
     points_at_draft: bool = False
     """The draft model or the speculative settings are to blame: `target-only` may work."""
     evidence: str = ""
-    """The line of the log that says so."""
+    """The line of the log that says so, vLLM's or the kernel's."""
+    fits_context: int | None = None
+    """The largest context in tokens that would fit, where vLLM names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,3 +221,5 @@ class World:
     """Requests running and waiting."""
     ending: Ending | None
     """Why the main process ended, once it has and its log was read."""
+    remarks: tuple[Remark, ...] = ()
+    """What is wrong with the backend and no reason to restart it; judged by core/quality."""

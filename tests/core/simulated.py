@@ -13,7 +13,7 @@ from arcops.core.action import (
 )
 from arcops.core.launch import Checks, Launch, Limits, RestartPolicy
 from arcops.core.quantity import Known, Reading, Unknown
-from arcops.core.state import Order
+from arcops.core.state import Order, StandIn
 from arcops.core.world import (
     Activity,
     AnswerState,
@@ -72,6 +72,8 @@ class Conduct:
     exit_code: int = 1
     deterministic: bool = False
     points_at_draft: bool = False
+    wedges: bool = False
+    """It takes the card down with it: nothing runs there until it was reset."""
     ending_after: float = 0.0
     """Seconds after its end until its log has been read."""
     orphans: bool = False
@@ -86,6 +88,13 @@ class Conduct:
     answer: AnswerState = AnswerState.RIGHT
     lingers: float = 0.2
     """Seconds after the last process until port and card are free."""
+
+
+def cause_of(conduct: Conduct) -> Cause:
+    """What a diagnosis would say of an end like this."""
+    if conduct.wedges:
+        return Cause.GPU_WEDGED
+    return Cause.BAD_VALUE if conduct.deterministic else Cause.ENGINE_DIED
 
 
 @dataclass
@@ -108,6 +117,8 @@ class Record:
     exit_code: int | None = None
     ended_at: float | None = None
     proven: bool = False
+    stopping: bool = False
+    """Its end was asked for."""
 
 
 class Machine:
@@ -119,6 +130,12 @@ class Machine:
         self.record: Record | None = None
         self.conduct: dict[str, Conduct] = {}
         self.orders: dict[int, tuple[Order, str]] = {}
+        self.stand_ins: dict[int, StandIn] = {}
+        """What stands in for an order, by its id, as it is written down."""
+        self.fallbacks: dict[str, Launch] = {}
+        """What a profile's `on_failure` names, by the profile."""
+        self.silent_card = ""
+        """Why the card does not answer."""
         self.foreign_lock: Holder | None = None
         self.foreign_listener: Holder | None = None
         self.foreign_memory: Holder | None = None
@@ -140,6 +157,8 @@ class Machine:
         """When, the launch id, and the profile."""
         self.signals: list[tuple[float, str, str]] = []
         """When, the launch id, and what was sent."""
+        self.evidence: list[tuple[str, str]] = []
+        """Launch id and what had happened, of all that was put aside."""
         self.violations: list[str] = []
         self.counters = 0.0
         self.kv_usage = 0.0
@@ -269,7 +288,7 @@ class Machine:
         known = self.record.launch_id if self.record is not None else None
         strays = [pid for pid, process in self.processes.items() if process.launch_id != known]
         holders += [Holder(pid, "vllm", "me", "memory of 0000:03:00.0") for pid in strays]
-        return Known(Card(holders=tuple(holders), unreadable=0), at)
+        return Known(Card(holders=tuple(holders), unreadable=0, fault=self.silent_card), at)
 
     @property
     def listening(self) -> bool:
@@ -308,6 +327,7 @@ class Machine:
             keeper_alive=any(self.processes[pid].role == "keeper" for pid in seen),
             spawned_at=record.spawned_at,
             proven=record.proven,
+            stopping=record.stopping,
         )
 
     def ending(self) -> Ending | None:
@@ -317,10 +337,10 @@ class Machine:
         conduct = record.conduct
         return Ending(
             launch_id=record.launch_id,
-            cause=Cause.BAD_VALUE if conduct.deterministic else Cause.ENGINE_DIED,
+            cause=cause_of(conduct),
             summary=f"{record.launch.profile} ended with exit code {conduct.exit_code}",
             hint="see `arcops logs`",
-            deterministic=conduct.deterministic,
+            deterministic=conduct.deterministic or conduct.wedges,
             points_at_draft=conduct.points_at_draft,
             evidence="(EngineCore pid=7) ERROR ValueError: no",
         )

@@ -12,6 +12,7 @@ from arcops.core.action import (
     Action,
     Ask,
     Forget,
+    KeepEvidence,
     KillEveryone,
     Look,
     MarkProven,
@@ -32,6 +33,7 @@ from arcops.core.world import (
     Answer,
     AnswerState,
     Card,
+    Cause,
     Holder,
     Lock,
     Port,
@@ -57,8 +59,10 @@ class Supervisor:
     """Phases gone through, with the reason on entering them."""
     given_up: set[Launch] = field(default_factory=set[Launch])
     """Launches that were judged to fail the same way again, since the last order."""
-    launched: list[float] = field(default_factory=list[float])
-    """When something was launched, since the last order."""
+    launched: list[tuple[float, Launch]] = field(default_factory=list[tuple[float, Launch]])
+    """When something was launched, and what, since the last order."""
+    wedged: set[str] = field(default_factory=set[str])
+    """Locks of cards that were found wedged, since the last order."""
 
     def __post_init__(self) -> None:
         never = Unknown("not looked yet", float("-inf"))
@@ -85,16 +89,23 @@ class Supervisor:
         """The order's id once it is accepted and written down, or why not."""
         number = max(self.machine.orders, default=0) + 1
         running = self.machine.record.launch_id if self.machine.record is not None else None
-        answer = admit(self.state, Request(verb, launch, drain, replaces, rollback), number, running)
+        answer = admit(self.state, self._request(verb, launch, drain, replaces, rollback), number, running)
         if not isinstance(answer, Decision):
             return answer
         self.machine.orders[number] = (answer.state.order, "accepted")
         self.state = answer.state
         self.given_up.clear()
         self.launched.clear()
+        self.wedged.clear()
         for action in answer.actions:
             self.perform(action)
         return number
+
+    def _request(
+        self, verb: Verb, launch: Launch | None, drain: float | None, replaces: bool, rollback: bool
+    ) -> Request:
+        fallback = None if launch is None else self.machine.fallbacks.get(launch.profile)
+        return Request(verb, launch, drain, replaces, rollback, fallback)
 
     def switch(
         self, to: Launch, *, drain: float | None = None, replaces: bool = False, rollback: bool = True
@@ -166,11 +177,25 @@ class Supervisor:
             self.trail.append((after.phase, after.reason))
             if (before.phase, after.phase) not in MOVES:
                 self.machine.violations.append(f"illegal move {before.phase} -> {after.phase}")
+        self._judge_stand_in(before.order, after.order)
         if after.order.id != before.order.id and after.outcome_of(before.order.id) is None:
             self.machine.violations.append(f"law 9: order {before.order.id} was dropped without a word")
         failure, record = after.failure, self.machine.record
         if failure is not None and failure.deterministic and record is not None:
             self.given_up.add(record.launch)
+            if failure.cause is Cause.GPU_WEDGED:
+                self.wedged.update(record.launch.locks)
+
+    def _judge_stand_in(self, before: Order, after: Order) -> None:
+        """Something stands in at most once for an order, and only where its profile names it. It is written down."""
+        if after.stand_in is None or before.stand_in == after.stand_in:
+            return
+        if after.id == before.id:
+            if after.id in self.machine.stand_ins:
+                self.machine.violations.append(f"a second stand-in for order {after.id}")
+            if after.fallback is None or after.fallback.profile != after.stand_in.profile or not after.committed:
+                self.machine.violations.append(f"{after.stand_in} was not what was to stand in")
+            self.machine.stand_ins[after.id] = after.stand_in
 
     # -- acting -------------------------------------------------------------------------------------------------------
     def perform(self, action: Action) -> None:  # noqa: C901 - one line an action
@@ -189,13 +214,17 @@ class Supervisor:
                 self.machine.spawn(launch, tuple(self.locks))
             case Terminate(target=target):
                 if record is not None:
+                    record.stopping = record.stopping or self.state.failure is None
                     self.machine.terminate(record, target)
             case KillEveryone():
                 if record is not None:
+                    record.stopping = record.stopping or self.state.failure is None
                     self.machine.kill(record)
             case Ask(deadline=deadline):
                 if record is not None:
                     self._ask(record, deadline)
+            case KeepEvidence(what=what):
+                self.machine.evidence.append((record.launch_id if record is not None else "", what))
             case MarkProven():
                 if record is not None:
                     record.proven = True
@@ -235,7 +264,7 @@ class Supervisor:
         self.machine.later(self.look_delay, done)
 
     def _wanted(self) -> tuple[int, tuple[str, ...]] | None:
-        launch = self.machine.record.launch if self.machine.record is not None else self.state.order.launch
+        launch = self.machine.record.launch if self.machine.record is not None else self.state.order.wanted
         return None if launch is None else (launch.port, launch.cards)
 
     def _seen(self, reading: Reading[T]) -> Reading[T]:
@@ -257,7 +286,7 @@ class Supervisor:
             self.machine.later(self.machine.setup_takes, done)
 
     def _setup(self) -> Reading[None]:
-        launch = self.state.order.launch
+        launch = self.state.order.wanted
         if launch is None or launch.setup is None:
             return Known(None, self.machine.now)
         return self.setups.get(launch.setup, Unknown("not run yet", float("-inf")))
@@ -277,7 +306,7 @@ class Supervisor:
         machine, backend = self.machine, self.machine.backend()
         if "lock" in machine.unreadable:
             return Unknown("/proc/locks cannot be read", machine.now)
-        wanted = backend.launch if backend is not None else self.state.order.launch
+        wanted = backend.launch if backend is not None else self.state.order.wanted
         missing = [path for path in (wanted.locks if wanted is not None else ()) if path not in self.locks]
         if not missing:
             ours = bool(self.locks) or (wanted is not None and not wanted.locks)
@@ -294,10 +323,11 @@ class Supervisor:
     def _check_launch(self, launch: Launch) -> None:
         """Laws 1 to 4, at the only moment at which they can be broken."""
         machine = self.machine
-        self.launched.append(machine.now)
+        self.launched.append((machine.now, launch))
         if launch in self.given_up:
             machine.violations.append(f"law 6: {launch.profile} was launched again, and is bound to fail")
-        recent = sum(machine.now - at < restart.HOUR for at in self.launched)
+        self._check_card(launch)
+        recent = sum(machine.now - at < restart.HOUR for at, one in self.launched if one == launch)
         # The launch, its retries, and the one that a failed switch returns to.
         if recent > launch.restart.per_hour + 2:
             machine.violations.append(f"law 6: {launch.profile} was launched {recent} times within an hour")
@@ -316,10 +346,17 @@ class Supervisor:
                 )
         if isinstance(self.port, Known) and (self.port.value.listeners or not self.port.value.bindable):
             machine.violations.append(f"law 2: {launch.profile} launched on a taken port")
+
+    def _check_card(self, launch: Launch) -> None:
+        """Nobody else's, in order as far as anybody could see, and not found wedged since the last order."""
+        if not self.wedged.isdisjoint(launch.locks):
+            self.machine.violations.append(f"{launch.profile} was launched on a wedged card")
         if isinstance(self.card, Known):
             foreign = [one for one in self.card.value.holders if one.command not in launch.allow_holders]
             if foreign:
-                machine.violations.append(f"law 3: {launch.profile} launched on a card held by {foreign}")
+                self.machine.violations.append(f"law 3: {launch.profile} launched on a card held by {foreign}")
+            if self.card.value.fault:
+                self.machine.violations.append(f"law 3: {launch.profile} launched on a card that does not answer")
 
 
 def order_in_force(machine: Machine) -> Order:
@@ -329,14 +366,19 @@ def order_in_force(machine: Machine) -> Order:
         return NOTHING_ORDERED
     order, fate = machine.orders[newest]
     if fate == "committed":
-        return replace(order, committed=True, previous=None, returns=False)
+        return standing(machine, order)
     before = max((n for n, (_, one) in machine.orders.items() if n < newest and one == "committed"), default=None)
     if order.goal is Goal.STOP:
         return replace(order, previous=None)
     previous = NOTHING_ORDERED
     if before is not None:
-        previous = replace(machine.orders[before][0], committed=True, previous=None, returns=False)
+        previous = standing(machine, machine.orders[before][0])
     return replace(order, previous=previous)
+
+
+def standing(machine: Machine, order: Order) -> Order:
+    """A committed order as it is read back, with what stands in for it."""
+    return replace(order, committed=True, previous=None, returns=False, stand_in=machine.stand_ins.get(order.id))
 
 
 def supervised(*, conduct: dict[str, Conduct] | None = None) -> tuple[Machine, Supervisor]:

@@ -27,12 +27,25 @@ def outcome(supervisor: Supervisor, number: int) -> Outcome:
 
 
 # -- draining ---------------------------------------------------------------------------------------------------------
-def test_an_idle_backend_is_not_drained() -> None:
+def test_an_idle_backend_is_not_waited_for() -> None:
     machine, supervisor = serving()
     supervisor.stop()
+    supervisor.until(Phase.STOPPING, within=0.3)
     supervisor.until(Phase.STOPPED, within=5.0)
-    assert Phase.DRAINING not in [phase for phase, _ in supervisor.trail]
     assert machine.processes == {}
+
+
+def test_a_request_that_came_since_the_last_scrape_is_drained_too() -> None:
+    _, supervisor = serving()
+    supervisor.stop()
+    world = supervisor.world()
+    old = replace(world, requests=Known(0, world.now - 0.9))
+    drained = decide(supervisor.state, old)
+    assert drained.state.phase is Phase.DRAINING
+    assert decide(drained.state, old).state.phase is Phase.DRAINING
+    one_more = replace(old, requests=Known(1, world.now))
+    assert decide(drained.state, one_more).state.phase is Phase.DRAINING
+    assert decide(drained.state, replace(old, requests=Known(0, world.now))).state.phase is Phase.STOPPING
 
 
 def test_a_drain_ends_as_soon_as_no_request_is_open() -> None:
@@ -110,7 +123,7 @@ def actions_of(supervisor: Supervisor, kinds: tuple[type, ...], seconds: float) 
 def test_sigterm_is_repeated_and_sigkill_comes_last_and_is_repeated_too() -> None:
     _, supervisor = serving(conduct={"alpha": Conduct(immortal=True)})
     supervisor.stop()
-    supervisor.step()
+    supervisor.until(Phase.STOPPING, within=1.0)
     signals = actions_of(supervisor, (Terminate, KillEveryone), 60.0)
     terms = [at for at, action in signals if isinstance(action, Terminate)]
     kills = [at for at, action in signals if isinstance(action, KillEveryone)]
@@ -142,7 +155,7 @@ def test_what_outlives_the_main_process_is_told_at_once_and_again() -> None:
 def test_when_the_main_process_ends_the_others_are_told_without_waiting() -> None:
     machine, supervisor = serving(conduct={"alpha": Conduct(orphans=True)})
     supervisor.stop()
-    supervisor.run(0.5)
+    supervisor.run(0.7)
     assert [what for _, _, what in machine.signals] == ["TERM main", "TERM everyone"]
 
 

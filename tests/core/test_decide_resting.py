@@ -1,12 +1,15 @@
 """What a launch needs beforehand: the environment of its setup script, made before the look and never within a turn."""
 
+from dataclasses import replace
+
 import pytest
 
 from arcops.core.action import Prepare, Spawn
+from arcops.core.decide import decide
 from arcops.core.errors import ExitCode
 from arcops.core.phase import Phase
 from arcops.core.state import Goal, Order
-from tests.core.simulated import Machine, launch
+from tests.core.simulated import Machine, holder, launch
 from tests.core.supervised import Supervisor, serving, supervised
 
 SCRIPTED = launch("alpha", setup="/opt/setvars.sh")
@@ -83,3 +86,41 @@ def test_a_standing_order_whose_setup_script_fails_is_latched_with_the_scripts_w
     machine.setup_fails = ""
     supervisor.restart()
     supervisor.until(Phase.SERVING)
+
+
+@pytest.mark.parametrize("ordered", ["alpha", "beta"])
+def test_a_backend_whose_end_was_asked_for_by_an_earlier_supervisor_is_ended_and_nothing_has_failed(
+    ordered: str,
+) -> None:
+    machine, _ = serving()
+    machine.orders[2] = (Order(2, Goal.RUN, ordered, launch(ordered)), "committed")
+    supervisor = Supervisor(machine)
+    world, backend = supervisor.world(), machine.backend()
+    assert backend is not None
+    decision = decide(supervisor.state, replace(world, backend=replace(backend, stopping=True)))
+    assert (decision.state.phase, decision.state.failure) == (Phase.STOPPING, None)
+    why = "launch L1 was being stopped; it is launched anew" if ordered == "alpha" else "ordered to switch to beta"
+    assert decision.state.reason == why
+
+
+@pytest.mark.parametrize(
+    ("trouble", "todo"),
+    [
+        ({"silent_card": "the card does not answer"}, "bring the card back"),
+        ({"foreign_listener": holder("port 8000")}, "end the holder"),
+        ({"unreadable": {"lock"}}, "see to it that arcops can look there"),
+    ],
+)
+@pytest.mark.parametrize("stands", [False, True], ids=["refused", "it stands and waits"])
+def test_what_is_to_be_done_fits_what_is_in_the_way(trouble: dict[str, object], todo: str, stands: bool) -> None:
+    machine, supervisor = serving()
+    order = supervisor.switch(launch("beta"), rollback=not stands)
+    assert isinstance(order, int)
+    supervisor.until(Phase.STOPPING, Phase.CLEARING)
+    for name, value in trouble.items():
+        setattr(machine, name, value)
+    while supervisor.state.outcome_of(order) is None:
+        supervisor.step()
+    outcome = supervisor.state.outcome_of(order)
+    assert outcome is not None
+    assert outcome.hint == todo + (", and it goes ahead; or order something else" if stands else ", then try again")

@@ -93,15 +93,61 @@ def test_the_answer_of_another_launch_does_not_count() -> None:
 
 @pytest.mark.parametrize(
     ("dark", "says"),
-    [("activity", "no sign of life can be read (/metrics did not answer)"), ("requests", "nobody can tell whether")],
+    [
+        ({"activity"}, "no sign of life can be read (/metrics did not answer)"),
+        ({"activity", "requests"}, "no sign of life can be read (/metrics did not answer)"),
+    ],
 )
-def test_a_backend_that_cannot_be_read_is_doubted_and_not_ended_if_it_answers(dark: str, says: str) -> None:
+def test_a_backend_that_cannot_be_read_is_doubted_and_not_ended_if_it_answers(dark: set[str], says: str) -> None:
     machine, supervisor = serving()
-    machine.unreadable = {dark}
+    machine.unreadable = dark
     supervisor.until(Phase.SUSPECT)
     assert says in supervisor.state.reason
     supervisor.run(600.0, step=0.5)
     assert machine.signals == []
+
+
+def test_a_vllm_that_never_says_what_it_works_on_is_asked_and_not_doubted_for_that() -> None:
+    """Metrics without the gauges of requests: that lasts as long as the launch, and is no news a minute later."""
+    machine, supervisor = serving()
+    machine.unreadable = {"requests"}
+    asked, end = 0, machine.now + 3600.0
+    while machine.now < end:
+        asked += sum(isinstance(action, Ask) for action in supervisor.step(0.5).actions)
+    assert asked == pytest.approx(3600.0 / LIMITS.stall_after, rel=0.1)
+    assert [phase for phase, _ in supervisor.trail].count(Phase.SUSPECT) == 0
+
+
+def test_a_vllm_that_never_says_what_it_works_on_and_hangs_is_found() -> None:
+    machine, supervisor = serving()
+    machine.unreadable = {"requests"}
+    began, machine.hung = machine.now, True
+    supervisor.until(Phase.SUSPECT)
+    assert supervisor.state.reason == "it showed no work, and gave no answer within 20 s"
+    supervisor.until(Phase.STOPPING)
+    assert machine.now - began == pytest.approx(LIMITS.stall_after + 2 * LIMITS.probe, abs=2.0)
+
+
+def test_time_in_which_nobody_looked_is_no_silence() -> None:
+    """The machine stood still, or the supervisor did: the last reading is from before, and the next one will tell."""
+    machine, supervisor = serving()
+    machine.requests = 1
+    supervisor.run(5.0)
+    before = supervisor.world()
+    later = replace(before, now=machine.now + 600.0)
+    assert decide(supervisor.state, later).state.phase is Phase.SERVING
+    seen = replace(later, activity=replace(before.activity, at=later.now))
+    assert decide(supervisor.state, seen).state.phase is Phase.SERVING, "the same as before, and nobody saw it stand"
+
+
+def test_silence_from_before_and_after_a_standstill_adds_up() -> None:
+    machine, supervisor = serving()
+    machine.requests, machine.hung = 1, True
+    supervisor.run(LIMITS.stall_after - 5.0)
+    machine.now += 600.0
+    began = machine.now
+    supervisor.until(Phase.SUSPECT)
+    assert machine.now - began == pytest.approx(5.0, abs=1.0)
 
 
 def test_counters_that_move_are_progress_even_where_requests_are_unknown() -> None:

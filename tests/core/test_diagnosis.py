@@ -28,18 +28,8 @@ def judge(
     phase: Phase = Phase.STARTING,
     *,
     speculates: bool = False,
-    foreign_memory: bool | None = None,
 ) -> Diagnosis:
-    return diagnose(
-        Evidence(
-            exit_code=code,
-            asked_to_stop=False,
-            phase=phase,
-            log=log or [],
-            profile_speculates=speculates,
-            foreign_memory=foreign_memory,
-        )
-    )
+    return diagnose(Evidence(exit_code=code, phase=phase, log=log or [], profile_speculates=speculates))
 
 
 @pytest.mark.parametrize(
@@ -112,16 +102,9 @@ def test_every_recorded_death_has_its_cause_and_may_be_tried_again(
     assert (got.cause, got.summary, got.deterministic) == (cause, summary, False)
 
 
-@pytest.mark.parametrize("name", ["death_term_idle", "death_term_streaming", "startdeath_term_early"])
-@pytest.mark.parametrize("code", [0, -2, -9, -15])
-def test_what_was_asked_for_is_no_failure(name: str, code: int) -> None:
-    got = diagnose(Evidence(code, asked_to_stop=True, phase=Phase.STOPPING, log=log_of(name)))
-    assert (got.cause, got.deterministic) == (Cause.STOPPED, False)
-
-
 def test_the_largest_context_that_fits_is_told() -> None:
     assert judge(log_of("gpu_err_no_cache_room")).fits_context == 3200
-    assert "3200" in judge(log_of("gpu_err_no_cache_room")).hint
+    assert "max_model_len up to 3200 fits" in judge(log_of("gpu_err_no_cache_room")).hint
     assert judge(log_of("bad_maxlen_gt_model")).fits_context == 32768
     silent = engine(
         "ValueError: To serve at least one request with the model's max seq len (99), (1.12 GiB KV cache is needed, "
@@ -203,14 +186,6 @@ def test_a_draft_that_vllm_does_not_support_is_the_drafts_fault() -> None:
     assert judge(log).cause is Cause.UNSUPPORTED
 
 
-def test_memory_that_is_too_small_for_us_alone_is_not_tried_again() -> None:
-    log = log_of("gpu_err_oom_weights")
-    assert judge(log, foreign_memory=False).deterministic
-    assert not judge(log, foreign_memory=True).deterministic
-    assert not judge(log, foreign_memory=None).deterministic
-    assert not judge(log, 0, Phase.SERVING, foreign_memory=False).deterministic
-
-
 def test_a_native_abort_that_names_the_device_is_understood() -> None:
     log = ["terminate called after throwing an instance of 'sycl::exception'", "  what(): UR_RESULT_ERROR_DEVICE_LOST"]
     got = judge(log, -6, Phase.SERVING)
@@ -278,16 +253,15 @@ LINES = st.one_of(
 @given(
     st.lists(LINES, max_size=40),
     st.one_of(st.none(), st.integers(-130, 255)),
-    st.booleans(),
     st.sampled_from(Phase),
     st.booleans(),
 )
 def test_no_log_breaks_it_and_every_diagnosis_has_words(
-    log: list[str], code: int | None, asked: bool, phase: Phase, speculates: bool
+    log: list[str], code: int | None, phase: Phase, speculates: bool
 ) -> None:
-    got = diagnose(Evidence(code, asked, phase, log, profile_speculates=speculates))
+    got = diagnose(Evidence(code, phase, log, profile_speculates=speculates))
     assert got.summary
-    assert got.hint or got.cause is Cause.STOPPED
+    assert got.hint
     assert got.points_at_draft <= speculates
     for text in (got.summary, got.hint, got.evidence):
         assert text.isprintable()
@@ -300,16 +274,12 @@ def test_a_draft_of_no_known_kind_points_at_the_draft_without_pydantics_noise() 
         "Unrecognized model in /models/draft. Should have a `model_type` key in its config.json. "
         "[type=value_error, input_value=ArgsKwargs((), {'model': ...}), input_type=ArgsKwargs]"
     )
-    found = diagnose(
-        Evidence(exit_code=1, asked_to_stop=False, phase=Phase.STARTING, log=[line], profile_speculates=True)
-    )
+    found = diagnose(Evidence(exit_code=1, phase=Phase.STARTING, log=[line], profile_speculates=True))
     assert (found.cause, found.points_at_draft) == (Cause.DRAFT_INCOMPATIBLE, True)
     assert found.summary == "the draft: vLLM cannot tell what kind of model /models/draft is"
 
 
 def test_a_refused_value_is_told_without_pydantics_noise() -> None:
     line = "ValidationError: 1 validation error for VllmConfig Value error, no such thing [type=x, input_value=1]"
-    found = diagnose(
-        Evidence(exit_code=1, asked_to_stop=False, phase=Phase.STARTING, log=[line], profile_speculates=False)
-    )
+    found = diagnose(Evidence(exit_code=1, phase=Phase.STARTING, log=[line], profile_speculates=False))
     assert found.summary == "VllmConfig refuses a value: no such thing"

@@ -14,6 +14,7 @@ from arcops.core.launch import (
     HIDDEN,
     Bindings,
     Checks,
+    KnownAnswer,
     Launch,
     Limits,
     RestartPolicy,
@@ -205,3 +206,21 @@ def test_a_redacted_launch_holds_no_secret(environment: dict[str, str]) -> None:
 def test_who_reads_a_launch_need_not_load_pydantic() -> None:
     code = "import sys, arcops.core.launch, arcops.core.world; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("says", "expected", "exactly"), [({"equals": "3, 4"}, "3, 4", True), ({"contains": "Paris"}, "Paris", False)]
+)
+def test_what_the_profile_checks_is_checked_so(says: dict[str, str], expected: str, exactly: bool) -> None:
+    made = launch(
+        checks={
+            "idle_probe": "1m",
+            "known_answer": {"prompt": "1, 2,", **says},
+            "degenerate": True,
+            "acceptance_floor": 0.1,
+            "first_answer": False,
+        }
+    ).checks
+    assert (made.idle_probe, made.degenerate, made.acceptance_floor) == (60.0, True, 0.1)
+    assert made.known_answer == KnownAnswer("1, 2,", expected, exactly)
+    assert made.asks_first, "a known answer is asked for at the start, whatever first_answer says"

@@ -26,7 +26,10 @@ PROFILES = {
     "other-card": launch("other-card", port=8001, locks=("/card/1",), cards=("0000:04:00.0",), setup="/opt/setvars.sh"),
     "other-port": launch("other-port", port=8001),
     "no-card": launch("no-card", locks=("/run/cpu.lock",), cards=()),
+    "guarded": launch("guarded", on_failure="beta"),
 }
+FALLBACKS = {"guarded": PROFILES["beta"], "other-port": PROFILES["other-card"]}
+"""What takes a profile's place when it has failed for good: on the same card, or on another."""
 profiles = st.sampled_from(sorted(PROFILES))
 FAULTS = (
     Conduct(never_starts=True),
@@ -41,6 +44,8 @@ FAULTS = (
     Conduct(dies_after=5.0),
     Conduct(dies_after=60.0, orphans=True),
     Conduct(dies_after=60.0, deterministic=True),
+    Conduct(dies_after=0.5, points_at_draft=True),
+    Conduct(dies_after=1.0, wedges=True),
     Conduct(deaf=True),
     Conduct(deaf=True, orphans=True),
     Conduct(immortal=True),
@@ -54,8 +59,18 @@ conducts = st.one_of(st.just(Conduct()), st.sampled_from(FAULTS))
 drains = st.sampled_from([None, 0.0, 30.0])
 pauses = st.sampled_from([0.0, 0.3, 4.0, 40.0, 900.0])
 READINGS = ("lock", "port", "card", "server", "activity", "requests")
-TROUBLES = ("lock", "port", "memory", "desktop", "residue", "unwell", "hang", *(f"dark {one}" for one in READINGS))
-LASTING = (Phase.STOPPED, Phase.BLOCKED, Phase.SERVING, Phase.BACKOFF, Phase.FAILED, Phase.STUCK)
+TROUBLES = (
+    "lock",
+    "port",
+    "memory",
+    "desktop",
+    "residue",
+    "unwell",
+    "hang",
+    "mute",
+    *(f"dark {one}" for one in READINGS),
+)
+LASTING = (Phase.STOPPED, Phase.BLOCKED, Phase.SERVING, Phase.BACKOFF, Phase.FAILED, Phase.STUCK, Phase.WEDGED)
 
 
 FALLING = (Phase.STOPPING, Phase.CLEARING)
@@ -67,6 +82,7 @@ class Laws(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.machine = Machine()
+        self.machine.fallbacks.update(FALLBACKS)
         self.supervisor = Supervisor(self.machine)
 
     # -- time ---------------------------------------------------------------------------------------------------------
@@ -118,6 +134,13 @@ class Laws(RuleBasedStateMachine):
             self.machine.end(pid)
         self.go_on(pause)
 
+    @rule(name=profiles, back=st.booleans(), fault=st.sampled_from(["wedges", "deterministic", "points_at_draft"]))
+    def a_switch_fails_for_good(self, name: str, back: bool, fault: str) -> None:
+        """For one of the reasons that decide what runs afterwards."""
+        if isinstance(self.supervisor.switch(PROFILES[name], drain=0.0, replaces=True, rollback=back), int):
+            self.machine.conduct[name] = replace(Conduct(dies_after=0.5), **{fault: True})
+            self.go_on(40.0)
+
     @rule()
     def a_late_process_turns_up(self) -> None:
         """A stray of the launch that nobody has seen so far; it has inherited the lock."""
@@ -147,6 +170,8 @@ class Laws(RuleBasedStateMachine):
                 machine.foreign_memory = holder("90 MiB of card 0000:03:00.0", "Xorg")
             case "residue":
                 machine.residue = True
+            case "mute":
+                machine.silent_card = "the card does not answer"
             case "unwell":
                 machine.unhealthy = True
             case "hang":
@@ -161,6 +186,7 @@ class Laws(RuleBasedStateMachine):
         machine.foreign_lock = machine.foreign_listener = machine.foreign_memory = None
         machine.residue = machine.unhealthy = machine.hung = False
         machine.unreadable.clear()
+        machine.silent_card = ""
         machine.conduct.clear()
 
     # -- the supervisor's own death -----------------------------------------------------------------------------------
@@ -198,6 +224,21 @@ class Laws(RuleBasedStateMachine):
         assert self.machine.record is record
         assert len(self.machine.signals) == signals
 
+    @precondition(lambda self: self.is_well())
+    @rule(requests=st.integers(0, 2))
+    def a_hang_is_found_whether_anybody_waits_or_not(self, requests: int) -> None:
+        """The processes live, HTTP answers, nothing moves: it does not go on like that."""
+        machine, record = self.machine, self.machine.record
+        assert record is not None
+        machine.hung, machine.requests = True, requests
+        limits, checks = record.launch.limits, record.launch.checks
+        end = machine.now + checks.idle_probe + limits.stall_after + 2 * limits.probe + 10.0
+        while self.supervisor.state.phase in (Phase.SERVING, Phase.SUSPECT):
+            assert machine.now < end, self.supervisor.trail[-8:]
+            self.supervisor.step(0.5)
+        assert machine.record is record
+        assert (record.launch_id, "hang") in machine.evidence
+
     # -- what must come about -----------------------------------------------------------------------------------------
     @precondition(lambda self: self.supervisor.state.order.goal is Goal.RUN)
     @rule(dies=st.booleans())
@@ -219,7 +260,8 @@ class Laws(RuleBasedStateMachine):
         while self.supervisor.state.phase is not Phase.SERVING or not self.supervisor.state.order.committed:
             assert machine.now < end, self.supervisor.trail[-8:]
             self.supervisor.step(0.2)
-        assert (self.supervisor.state.order.id, self.supervisor.state.order.launch) == (number, ordered)
+        order = self.supervisor.state.order
+        assert (order.id, order.launch, order.stand_in) == (number, ordered, None)
 
     @rule()
     def a_stop_always_ends(self) -> None:
@@ -265,7 +307,7 @@ class Laws(RuleBasedStateMachine):
             state.phase is Phase.SERVING
             and state.order.committed
             and record is not None
-            and len(machine.of(record.launch_id)) == 3
+            and all(machine.of(record.launch_id, role) for role in ("keeper", "main", "engine"))
             and record.conduct.dies_after is None
             and record.conduct.models is None
             and machine.foreign_listener is None

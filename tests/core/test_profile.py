@@ -150,6 +150,20 @@ def test_a_value_out_of_its_bounds_is_refused(section: str, key: str, value: obj
     assert all(error["loc"][:2] == (section, key) for error in caught.value.errors())
 
 
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"equals": "2"}, {"prompt": "", "equals": "2"},
+        {"prompt": "1,", "equals": " "}, {"prompt": "1,", "contains": ""},
+        {"prompt": "1,", "equals": "2", "max_tokens": 0}, {"prompt": "1,", "equals": "2", "max_tokens": 300},
+    ],
+    ids=["no question", "an empty one", "white space", "nothing is in everything", "no token", "an essay"],
+)  # fmt: skip
+def test_a_known_answer_that_could_not_be_told_is_refused(known: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        profile(checks={"known_answer": known})
+
+
 def test_a_number_in_the_environment_is_text() -> None:
     assert profile(runtime={"env": {"VLLM_USE_AOT_COMPILE": 0}}).runtime.env == {"VLLM_USE_AOT_COMPILE": "0"}
 
@@ -182,6 +196,8 @@ def test_a_number_in_the_environment_is_text() -> None:
         ({"restart": {"first_delay": 301}}, "restart.first_delay"),
         ({"extra_args": ("value",)}, "extra_args.0"),
         ({"extra_args": ("--seed", "1", "--port=9")}, "extra_args.2"),
+        ({"checks": {"known_answer": {"prompt": "1, 2,"}}}, "checks.known_answer"),
+        ({"checks": {"known_answer": {"prompt": "1,", "equals": "2", "contains": "2"}}}, "checks.known_answer"),
     ],
 )
 def test_what_contradicts_is_a_fault_of_one_key(sections: dict[str, object], key: str) -> None:

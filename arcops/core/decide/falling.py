@@ -4,26 +4,30 @@ from dataclasses import replace
 
 from arcops.core import restart
 from arcops.core.action import Forget, KillEveryone, Look, Target, Terminate
+from arcops.core.decide.lasting import for_good, instead, may_return, may_stand_in
 from arcops.core.decide.moves import (
     Decision,
+    back_from,
     ended,
     failed_outcome,
     fresh,
     move,
     name_of,
+    offer_of,
     patience,
     settle,
     stay,
     take_down,
     unborn,
     unread_ending,
+    with_offer,
 )
 from arcops.core.decide.resting import launch_when_clear, stop_here
 from arcops.core.decide.sight import now_and_then
 from arcops.core.errors import ExitCode
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
-from arcops.core.state import Goal, Outcome, State, Stopping
+from arcops.core.state import Goal, Order, Outcome, State, Stopping
 from arcops.core.world import Backend, Ending, World
 
 TERM_AGAIN = 2.0
@@ -148,32 +152,54 @@ def _afterwards(state: State, world: World) -> Decision:
         return stay(state)
     if failure is None:
         return launch_when_clear(state, world)
-    if not order.committed:
-        return _give_up(state, world, failure)
+    failure = with_offer(order, failure)
+    state = replace(state, failure=failure)
+    return _try_again(state, world, failure) if order.committed else _give_up(state, world, failure)
+
+
+def _try_again(state: State, world: World, failure: Ending) -> Decision:
+    """The standing order's backend failed: once more after a while, or never again, as the profile's policy says.
+
+    Where something can stand in, a draft that is to blame gets no second try: without it there is service now.
+    """
+    order = state.order
     failures = (*restart.recent(state.failures, world.now), world.now)
     state = replace(state, failures=failures)
-    if order.launch is None:
-        return move(state, world, Phase.FAILED, order.problem or failure.summary)
-    verdict = restart.judge(order.launch.restart, failure, failures, world.now, world.dice)
+    if order.wanted is None:
+        return for_good(state, world, failure, order.problem or failure.summary)
+    verdict = restart.judge(order.wanted.restart, failure, failures, world.now, world.dice)
     if isinstance(verdict, restart.Latch):
-        return move(state, world, Phase.FAILED, verdict.reason)
-    waiting = move(state, world, Phase.BACKOFF, verdict.reason)
+        return for_good(state, world, failure, verdict.reason)
+    if failure.points_at_draft and may_stand_in(order, failure):
+        return for_good(state, world, failure, failure.summary)
+    waiting = move(state, world, Phase.BACKOFF, f"{verdict.reason}{offer_of(order, failure)}{back_from(state)}")
     return Decision(replace(waiting.state, retry_at=verdict.at), waiting.actions)
 
 
 def _give_up(state: State, world: World, failure: Ending) -> Decision:
     """A switch failed: back to what was in force, or stay failed if the operator said so (or nothing was to run)."""
     order, previous = state.order, state.order.previous
-    again = previous is not None and previous.launch == order.launch and failure.deterministic
+    again = previous is not None and previous.wanted == order.launch and failure.deterministic
     if order.returns and previous is not None and previous.goal is Goal.RUN and not again:
-        outcome = failed_outcome(order, failure, name_of(previous))
-        done = settle(replace(state, order=previous, failure=None), outcome, stands=False)
-        reason = f"{order.profile} failed ({failure.summary}); back to {name_of(previous)}"
-        return Decision(replace(done.state, reason=reason), done.actions)
+        return _return_to(previous, state, world, failure)
     committed = replace(state, order=replace(order, committed=True, previous=None, returns=False), failures=())
-    done = settle(committed, failed_outcome(order, failure, None), stands=True)
-    latched = move(done.state, world, Phase.FAILED, failure.summary)
-    return Decision(latched.state, done.actions + latched.actions)
+    outcome = failed_outcome(order, failure, None, instead(order, failure))
+    done = settle(committed, outcome, stands=True)
+    given_up = for_good(done.state, world, failure, failure.summary)
+    return Decision(given_up.state, done.actions + given_up.actions)
+
+
+def _return_to(previous: Order, state: State, world: World, failure: Ending) -> Decision:
+    """What was in force is in force again; on a card that needs a rebind or a reboot it is not launched, though."""
+    order, name = state.order, name_of(previous)
+    may = may_return(previous, order, failure)
+    unable = "" if may else f"{name} is ordered again, and not started: it needs the same card"
+    done = settle(replace(state, order=previous), failed_outcome(order, failure, name, unable), stands=False)
+    if not may:
+        wedged = move(done.state, world, Phase.WEDGED, f"{order.profile} failed: {failure.summary}; {unable}")
+        return Decision(wedged.state, done.actions + wedged.actions)
+    reason = f"{order.profile} failed ({failure.summary}); back to {name}"
+    return Decision(replace(done.state, failure=None, reason=reason), done.actions)
 
 
 def stuck(state: State, world: World) -> Decision:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from arcops.core.action import Action, Settle
+from arcops.core.action import Action, KeepEvidence, Settle
 from arcops.core.errors import ExitCode
 from arcops.core.phase import Phase, check_move
 from arcops.core.quantity import Known, Reading, T
@@ -42,6 +42,9 @@ def move(state: State, world: World, phase: Phase, reason: str, *actions: Action
         since=world.now,
         reason=reason,
         progress_at=world.now,
+        shown_at=world.now,
+        read_at=None,
+        by_answer=False,
         activity=None,
         asked_at=None,
         retry_at=None,
@@ -52,8 +55,9 @@ def move(state: State, world: World, phase: Phase, reason: str, *actions: Action
 
 
 def take_down(state: State, world: World, reason: str, failure: Ending | None = None) -> Decision:
-    """Begin to stop the backend; `failure` says that nobody asked for it."""
-    decision = move(state, world, Phase.STOPPING, reason)
+    """Begin to stop the backend; `failure` says that nobody asked for it, and what is to be seen of it is kept."""
+    kept = () if failure is None else (KeepEvidence(failure.cause.value),)
+    decision = move(state, world, Phase.STOPPING, reason, *kept)
     stopping = Stopping(began=world.now)
     return Decision(replace(decision.state, stopping=stopping, failure=failure or state.failure), decision.actions)
 
@@ -78,9 +82,10 @@ def unwanted(order: Order, backend: Backend) -> str | None:
     """Why this backend has to go, or None if it is what the order asks for."""
     if order.goal is Goal.STOP:
         return "ordered to stop"
-    if backend.launch_id == order.replaces or backend.launch.profile != order.profile:
-        verb = "restart" if backend.launch.profile == order.profile else "switch to"
-        return f"ordered to {verb} {order.profile}"
+    wanted = order.wanted_profile
+    if backend.launch_id == order.replaces or backend.launch.profile != wanted:
+        verb = "restart" if backend.launch.profile == wanted else "switch to"
+        return f"ordered to {verb} {wanted}"
     return None
 
 
@@ -133,28 +138,47 @@ def fresh(reading: Reading[T], after: float) -> T | None:
     return reading.value if isinstance(reading, Known) and reading.at >= after else None
 
 
-def failed_outcome(order: Order, ending: Ending, returned_to: str | None) -> Outcome:
-    """What the one who ordered a switch is told when it failed."""
-    plain = order.launch.without_draft if order.launch is not None else None
-    hint = ending.hint
-    if ending.points_at_draft and plain is not None:
-        hint = f"{hint}; `arcops switch {plain}` is the same launch without the draft".removeprefix("; ")
+def with_offer(order: Order, ending: Ending) -> Ending:
+    """`ending`, its hint with the way out that a draft which is to blame leaves: the same launch without it."""
+    offer = offer_of(order, ending)
+    if offer in ending.hint:
+        return ending
+    return replace(ending, hint=f"{ending.hint}{offer}".removeprefix("; "))
+
+
+def offer_of(order: Order, ending: Ending) -> str:
+    """What can be ordered instead where the draft is to blame: to be put behind a reason; empty where nothing can."""
+    plain = order.wanted.without_draft if order.wanted is not None else None
+    if not ending.points_at_draft or plain is None:
+        return ""
+    return f"; `arcops switch {plain}` is the same launch without the draft"
+
+
+def failed_outcome(order: Order, ending: Ending, returned_to: str | None, also: str = "") -> Outcome:
+    """What the one who ordered a switch is told when it failed; `also` is what comes of it, put behind the hint."""
     return Outcome(
         order_id=order.id,
-        exit_code=ExitCode.BACKEND_FAILED,
+        exit_code=ExitCode.WEDGED if ending.cause is Cause.GPU_WEDGED else ExitCode.BACKEND_FAILED,
         summary=f"{order.profile}: {ending.summary}",
-        hint=hint,
+        hint="; ".join(part for part in (ending.hint, also) if part),
         evidence=ending.evidence,
         returned_to=returned_to,
+        cause=ending.cause,
     )
 
 
 def back_from(state: State) -> str:
-    """Why the order in force is back, as long as nothing else was ordered since: to be put behind a reason."""
-    last = state.settled[-1] if state.settled else None
-    if last is None or not state.order.committed or last.returned_to != name_of(state.order):
-        return ""
-    return f" (back after order {last.order_id}: {shortened(last.summary)})"
+    """Why this is what runs, where it was not simply ordered: to be put behind a reason.
+
+    It stands in for what was; or the order is in force again, and nothing else was ordered since.
+    """
+    order, last = state.order, state.settled[-1] if state.settled else None
+    instead = ""
+    if order.stand_in is not None:
+        instead = f", in place of {order.profile} ({shortened(order.stand_in.because)})"
+    if last is None or not order.committed or last.returned_to != name_of(order):
+        return instead
+    return f"{instead} (back after order {last.order_id}: {shortened(last.summary)})"
 
 
 def shortened(text: str) -> str:
@@ -163,5 +187,5 @@ def shortened(text: str) -> str:
 
 
 def name_of(order: Order) -> str:
-    """What an order leads to, in one word: a profile, or `stopped`."""
-    return order.profile or "stopped"
+    """What an order leads to, in one word: a profile (of what stands in, where it does), or `stopped`."""
+    return order.wanted_profile or "stopped"

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from arcops.core.action import Look, Prepare, ReleaseLocks, Spawn, TakeLocks
+from arcops.core.decide.lasting import for_good, instead
 from arcops.core.decide.moves import (
     Decision,
     back_from,
@@ -16,12 +17,12 @@ from arcops.core.decide.moves import (
     unborn,
     unwanted,
 )
-from arcops.core.decide.sight import LOOK_KEEPS, now_and_then, obstacle
+from arcops.core.decide.sight import END_HOLDER, LET_LOOK, LOOK_KEEPS, now_and_then, obstacle, remedy
 from arcops.core.errors import ExitCode
 from arcops.core.launch import Launch
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
-from arcops.core.state import NOTHING_ORDERED, Goal, Outcome, State
+from arcops.core.state import NOTHING_ORDERED, Goal, Order, Outcome, State
 from arcops.core.world import Backend, Cause, Ending, World
 
 
@@ -72,16 +73,16 @@ def launch_when_clear(state: State, world: World) -> Decision:
 
     An order is not refused on what was seen before it came either: its holder may have been ended a moment ago.
     """
-    launch = state.order.launch
+    launch = state.order.wanted
     if launch is None and state.order.resolving:
-        return stay(state, reason=f"reading profile {state.order.profile}")
+        return stay(state, reason=f"reading profile {name_of(state.order)}")
     if launch is None:
         return _unresolved(state, world)
     if state.asked_at is None:
         reason = f"about to launch {launch.profile}" if state.phase is Phase.STOPPED else None
         return stay(replace(state, asked_at=world.now), TakeLocks(launch), reason=reason)
     if isinstance(world.lock, Unknown):
-        return _block(state, world, world.lock.reason, TakeLocks(launch))
+        return _block(state, world, world.lock.reason, TakeLocks(launch), todo=LET_LOOK)
     lock = world.lock.value
     if lock.holders:
         return _block(state, world, "; ".join(map(str, lock.holders)), TakeLocks(launch))
@@ -96,7 +97,7 @@ def launch_when_clear(state: State, world: World) -> Decision:
     if found is None:
         return stay(state, Look())
     if found:
-        return _block(state, world, found, *now_and_then(world))
+        return _block(state, world, found, *now_and_then(world), todo=remedy(world.port, world.card))
     launched = replace(state, launched_for=state.order.id)
     return move(launched, world, Phase.STARTING, f"launching {launch.profile}{back_from(state)}", Spawn(launch))
 
@@ -108,10 +109,11 @@ def _prepare(state: State, world: World, launch: Launch, setup: Unknown, asked_a
     hint = "see `arcops profile check`"
     if not _stays(state):
         return _refuse(state, setup.reason, ExitCode.INVALID, hint)
-    stands = _commit(state, setup.reason, ExitCode.INVALID, hint)
     ending = Ending("", Cause.SPAWN_FAILED, setup.reason, hint, deterministic=True)
-    failed = move(stands.state, world, Phase.FAILED, f"{setup.reason}{back_from(state)}", ReleaseLocks())
-    return Decision(replace(failed.state, failure=ending), stands.actions + failed.actions)
+    told = "; ".join(part for part in (hint, instead(state.order, ending)) if part)
+    stands = _commit(state, setup.reason, ExitCode.INVALID, told)
+    given_up = for_good(stands.state, world, ending, setup.reason)
+    return Decision(given_up.state, (*stands.actions, ReleaseLocks(), *given_up.actions))
 
 
 def stop_here(state: State, world: World) -> Decision:
@@ -122,12 +124,7 @@ def stop_here(state: State, world: World) -> Decision:
     return Decision(rested.state, moved.actions + rested.actions)
 
 
-def _refuse(
-    state: State,
-    reason: str,
-    exit_code: ExitCode = ExitCode.BLOCKED,
-    hint: str = "end the holder, then try again",
-) -> Decision:
+def _refuse(state: State, reason: str, exit_code: ExitCode, hint: str) -> Decision:
     """A switch that cannot go ahead is given up, and what was in force before is in force again."""
     order, previous = state.order, state.order.previous or NOTHING_ORDERED
     summary = f"{order.profile} was refused: {reason}"
@@ -163,17 +160,26 @@ def _find(state: State, world: World, backend: Backend) -> Decision:
     if unborn(backend, world.now):
         return stay(state, reason=f"launch {backend.launch_id} was being started; waiting for its processes")
     why = unwanted(state.order, backend)
+    if backend.stopping:
+        # SIGTERM was sent, so that nothing is to be drained or adopted any more; and nothing has failed.
+        return take_down(state, world, why or f"launch {backend.launch_id} was being stopped; it is launched anew")
     if why is None and ended(backend):
         ending = ending_of(world, backend)
         return take_down(state, world, f"found dead: {ending.summary}", ending)
     if why is None and (backend.main_alive or backend.keeper_alive):
         # What was ordered is what was launched; the profile may have been edited, or removed, since.
-        order = replace(state.order, launch=backend.launch, problem="", resolving=False)
-        ordered = replace(state, order=order, launched_for=order.id)
+        ordered = replace(state, order=_as_launched(state.order, backend.launch), launched_for=state.order.id)
         return move(ordered, world, Phase.STARTING, f"adopting launch {backend.launch_id}, found running")
     if why is not None and backend.proven and backend.main_alive:
         return move(state, world, Phase.DRAINING, why)
     return take_down(state, world, why or f"launch {backend.launch_id} is half started")
+
+
+def _as_launched(order: Order, launch: Launch) -> Order:
+    """The order with what runs for it already: what was ordered, or what stands in for that."""
+    if order.stand_in is not None:
+        return replace(order, fallback=launch)
+    return replace(order, launch=launch, problem="", resolving=False)
 
 
 def _rest(state: State, world: World) -> Decision:
@@ -195,7 +201,7 @@ def _release(state: State, world: World) -> Decision:
 
 def _unresolved(state: State, world: World) -> Decision:
     """The profile cannot be launched as it stands (it was edited or removed since it was ordered)."""
-    reason = state.order.problem or f"profile {state.order.profile} cannot be resolved"
+    reason = state.order.problem or f"profile {name_of(state.order)} cannot be resolved"
     hint = "see `arcops profile check`"
     if not _stays(state):
         return _refuse(state, reason, ExitCode.INVALID, hint)
@@ -204,11 +210,11 @@ def _unresolved(state: State, world: World) -> Decision:
     return Decision(failed.state, stands.actions + failed.actions)
 
 
-def _block(state: State, world: World, reason: str, *actions: TakeLocks | Look) -> Decision:
+def _block(state: State, world: World, reason: str, *actions: TakeLocks | Look, todo: str = END_HOLDER) -> Decision:
     """Somebody else is there. A switch that is not committed is refused; a standing order waits."""
     if not _stays(state):
-        return _refuse(state, reason)
-    stands = _commit(state, reason, ExitCode.BLOCKED, "end the holder, and it goes ahead; or order something else")
+        return _refuse(state, reason, ExitCode.BLOCKED, f"{todo}, then try again")
+    stands = _commit(state, reason, ExitCode.BLOCKED, f"{todo}, and it goes ahead; or order something else")
     reason = f"{reason}{back_from(state)}"
     if state.phase is Phase.BLOCKED:
         return stay(state, *actions, reason=reason)

@@ -140,7 +140,7 @@ def checking(state: State, world: World) -> Decision:
             deterministic=True,
         )
         return take_down(state, world, wrong.summary, wrong)
-    if not backend.launch.checks.first_answer:
+    if not backend.launch.checks.asks_first:
         return _serve(state, world, f"serving {backend.launch.served_name} (first answer not asked for)")
     return _await_answer(state, world, backend)
 
@@ -180,15 +180,21 @@ def _await_answer(state: State, world: World, backend: Backend) -> Decision:
     if answer is not None and answer.launch_id == backend.launch_id:
         if answer.state is AnswerState.RIGHT:
             return _serve(state, world, f"serving {backend.launch.served_name}")
-        if answer.state in (AnswerState.WRONG, AnswerState.LATE):
+        if answer.state not in (AnswerState.NOT_ASKED, AnswerState.WAITING):
             bad = own_ending(
-                backend, Cause.WRONG_ANSWER, f"the first answer failed: {answer.detail}", "see `arcops logs`"
+                backend, Cause.WRONG_ANSWER, f"the first answer failed: {answer.detail}", _answer_hint(answer.state)
             )
             return take_down(state, world, bad.summary, bad)
     if world.now - state.asked_at > deadline + ANSWER_LATE:
         late = own_ending(backend, Cause.WRONG_ANSWER, f"no first answer within {deadline:.0f} s", "see `arcops logs`")
         return take_down(state, world, late.summary, late)
     return stay(state)
+
+
+def _answer_hint(fate: AnswerState) -> str:
+    if fate is AnswerState.OTHER:
+        return "compare checks.known_answer in the profile with what the model is known to say"
+    return "see `arcops logs`"
 
 
 def _serve(state: State, world: World, reason: str) -> Decision:

@@ -6,6 +6,8 @@ from arcops.core.launch import Launch
 from arcops.core.quantity import Reading, Unknown
 from arcops.core.world import Card, Port, World
 
+END_HOLDER = "end the holder"
+LET_LOOK = "see to it that arcops can look there"
 LOOK_KEEPS = 10.0
 """Seconds after which a look at port and card is too old to launch on."""
 LOOK_AGAIN = 2.0
@@ -25,11 +27,20 @@ def obstacle(launch: Launch, at_port: Reading[Port], at_card: Reading[Card], sin
     if port is None or card is None:
         return None
     foreign = (*port.listeners, *(holder for holder in card.holders if holder.command not in launch.allow_holders))
+    if card.fault:
+        return card.fault
     if foreign:
         return "; ".join(map(str, foreign))
     if not port.bindable:
         return f"{launch.host}:{launch.port} cannot be bound, and nobody seems to listen"
     return ""
+
+
+def remedy(at_port: Reading[Port], at_card: Reading[Card]) -> str:
+    """What is to be done about an obstacle, in an imperative that a sentence can go on with."""
+    if isinstance(at_port, Unknown) or isinstance(at_card, Unknown):
+        return LET_LOOK
+    return "bring the card back" if at_card.value.fault else END_HOLDER
 
 
 def now_and_then(world: World) -> tuple[Look, ...]:

@@ -1,8 +1,9 @@
 """A backend that serves: watch it, doubt it, and let it go when another is ordered."""
 
 from dataclasses import replace
+from typing import assert_never
 
-from arcops.core.action import Ask
+from arcops.core.action import Ask, KeepEvidence
 from arcops.core.decide.moves import (
     Decision,
     ended,
@@ -22,6 +23,9 @@ from arcops.core.quantity import Known, Unknown
 from arcops.core.state import State
 from arcops.core.world import AnswerState, Backend, Cause, World
 
+STOOD_STILL = 5.0
+"""Seconds between two readings that only a machine, or a supervisor, that stood still can explain."""
+
 
 def serving(state: State, world: World) -> Decision:
     """All is well until it ends, is not wanted any more, or shows no progress."""
@@ -36,7 +40,7 @@ def serving(state: State, world: World) -> Decision:
 
 
 def suspect(state: State, world: World) -> Decision:
-    """Work in flight without progress: one question with a deadline decides."""
+    """Doubted for its silence or for an answer: one more question with a deadline decides, never one strike."""
     backend = world.backend
     if backend is None:
         return lose(state, world, lost_ending())
@@ -45,31 +49,68 @@ def suspect(state: State, world: World) -> Decision:
     if ended(backend):
         return _fell(state, world, backend)
     if isinstance(world.activity, Known) and serving_progress(state.activity, world.activity.value):
-        return _recover(state, world, "progress again")
-    deadline = backend.launch.limits.probe
+        if not state.by_answer:
+            return _recover(state, world, "progress again")
+        state = replace(state, activity=world.activity.value, progress_at=world.now)
     if state.asked_at is None:
-        return Decision(replace(state, asked_at=world.now), (Ask(deadline),))
+        return Decision(replace(state, asked_at=world.now), (Ask(backend.launch.limits.probe),))
+    return _conclude(state, world, backend, state.asked_at)
+
+
+def _conclude(state: State, world: World, backend: Backend, asked_at: float) -> Decision:
+    """What the answer to the one question means. Another answer than the known one is an answer."""
+    fate = _fate(world, backend, asked_at)
+    match fate:
+        case AnswerState.RIGHT | AnswerState.OTHER:
+            return _recover(state, world, "it answered the probe")
+        case AnswerState.DEGENERATE:
+            return _worthless(state, world, backend)
+        case AnswerState.WRONG | AnswerState.REFUSED:
+            return _hang(state, world, backend, f"the probe failed: {_detail(world)}")
+        case AnswerState.LATE if state.progress_at > asked_at:
+            return _recover(state, world, "no answer to the probe, but the work of others goes on")
+        case AnswerState.LATE:
+            return _hang(state, world, backend, f"no answer to the probe within {backend.launch.limits.probe:.0f} s")
+        case AnswerState.NOT_ASKED | AnswerState.WAITING:
+            return stay(state)
+        case _:  # pragma: no cover - pyright proves that it is never reached
+            assert_never(fate)
+
+
+def _fate(world: World, backend: Backend, asked_at: float) -> AnswerState:
+    """What came of the question that was put at `asked_at`; one that is not heard of in time is late."""
     answer = world.answer
     fate = answer.state if answer is not None and answer.launch_id == backend.launch_id else AnswerState.NOT_ASKED
-    if fate is AnswerState.RIGHT:
-        return _recover(state, world, "it answered the probe")
-    if fate is AnswerState.WRONG:
-        return _hang(state, world, backend, f"the probe failed: {answer.detail if answer else ''}")
-    if fate is AnswerState.LATE or world.now - state.asked_at > deadline:
-        return _hang(state, world, backend, f"no answer to the probe within {deadline:.0f} s")
-    return stay(state)
+    open_still = fate in (AnswerState.NOT_ASKED, AnswerState.WAITING)
+    return AnswerState.LATE if open_still and world.now - asked_at > backend.launch.limits.probe else fate
+
+
+def _detail(world: World) -> str:
+    return world.answer.detail if world.answer is not None else ""
 
 
 def _hang(state: State, world: World, backend: Backend, probe: str) -> Decision:
-    """Doubted, asked, and no good answer: never one strike."""
-    silent = world.now - state.progress_at
+    """Doubted, asked, and no good answer."""
+    silent = f"no progress for {world.now - state.progress_at:.0f} s"
     hang = own_ending(
         backend,
         Cause.HANG,
-        f"no progress for {silent:.0f} s, and {probe}",
-        "see `arcops logs`; limits.stall_after and limits.probe in the profile set the limits",
+        f"{'a bad answer before' if state.by_answer else silent}, and {probe}",
+        "see `arcops logs` and the evidence kept (`arcops events`); limits.stall_after, limits.probe and "
+        "checks.idle_probe in the profile set the limits",
     )
     return take_down(state, world, hang.summary, hang)
+
+
+def _worthless(state: State, world: World, backend: Backend) -> Decision:
+    """Asked twice, and both times one token over and over: HTTP says 200, and every answer is worth nothing."""
+    bad = own_ending(
+        backend,
+        Cause.WRONG_ANSWER,
+        f"the answers are worthless: {_detail(world)}",
+        "see `arcops logs`; if it comes back, suspect a compile cache, a kernel, or the card",
+    )
+    return take_down(state, world, bad.summary, bad)
 
 
 def _fell(state: State, world: World, backend: Backend) -> Decision:
@@ -79,10 +120,13 @@ def _fell(state: State, world: World, backend: Backend) -> Decision:
 
 
 def _let_go(state: State, world: World, backend: Backend, why: str) -> Decision:
-    """Give open requests their time. vLLM's own --shutdown-timeout is the last part of it, when it refuses new ones."""
+    """Give open requests their time. vLLM's own --shutdown-timeout is the last part of it, when it refuses new ones.
+
+    That none was open at the last scrape says nothing of one that has come since: `draining` has it looked at anew.
+    """
     if ended(backend):
         return take_down(state, world, f"{why}; the backend has ended already")
-    if patience(state.order, backend) <= 0 or (isinstance(world.requests, Known) and world.requests.value == 0):
+    if patience(state.order, backend) <= 0:
         return take_down(state, world, why)
     return move(state, world, Phase.DRAINING, f"{why}; {_open_requests(world)}")
 
@@ -94,15 +138,75 @@ def _open_requests(world: World) -> str:
 
 
 def _watch(state: State, world: World, backend: Backend) -> Decision:
-    """Idle is fine; work in flight must move something; a server that says nothing at all is doubted too."""
+    """Work in flight must move something, an idle backend answers when it is asked, and silence of all is doubted."""
     activity, doubt = world.activity, _doubt(world)
-    if isinstance(activity, Known) and (doubt is None or serving_progress(state.activity, activity.value)):
-        return stay(replace(state, activity=activity.value, progress_at=world.now))
-    silent = world.now - state.progress_at
+    state = _unseen_left_out(state, activity.at)
+    if isinstance(activity, Known) and serving_progress(state.activity, activity.value):
+        state = replace(state, activity=activity.value, progress_at=world.now, shown_at=world.now)
+    if state.asked_at is not None:
+        heard = _hear(state, world, backend, state.asked_at)
+        if heard is not None:
+            return heard
+    if isinstance(activity, Known) and doubt is None:
+        return _ask_after(backend.launch.checks.idle_probe, replace(state, progress_at=world.now), world, backend)
+    if isinstance(activity, Known) and isinstance(world.requests, Unknown):
+        # This vLLM does not say whether it works, and never will: no reason to doubt it, and one to ask.
+        return _ask_after(backend.launch.limits.stall_after, state, world, backend)
+    # Up to the last reading, and not up to now: it may be long ago.
+    silent = activity.at - state.progress_at
     if silent <= backend.launch.limits.stall_after:
         return stay(state)
-    moved = move(state, world, Phase.SUSPECT, f"{doubt} for {silent:.0f} s")
-    return Decision(replace(moved.state, activity=state.activity, progress_at=state.progress_at), moved.actions)
+    return _suspect(state, world, f"{doubt} for {silent:.0f} s")
+
+
+def _unseen_left_out(state: State, read_at: float) -> State:
+    """While this machine, or the supervisor, stood still nobody looked: that time is no silence of the backend's."""
+    before = state.since if state.read_at is None else state.read_at
+    gap = read_at - before
+    unseen = gap if gap > STOOD_STILL else 0.0
+    return replace(state, read_at=max(read_at, before), progress_at=state.progress_at + unseen)
+
+
+def _ask_after(seconds: float, state: State, world: World, backend: Backend) -> Decision:
+    """Nothing tells whether it would answer: where it has shown nothing for so long, it is asked. 0 is for never."""
+    if seconds <= 0 or state.asked_at is not None or world.now - state.shown_at < seconds:
+        return stay(state)
+    return Decision(replace(state, asked_at=world.now), (Ask(backend.launch.limits.probe),))
+
+
+def _quiet(world: World) -> str:
+    """Why it was asked. (That a request is open by now does not count: the question is one.)"""
+    return "it showed no work" if isinstance(world.requests, Unknown) else "it was idle"
+
+
+def _hear(state: State, world: World, backend: Backend, asked_at: float) -> Decision | None:
+    """What came of asking a backend that was quiet; None while nothing did. Its own tokens are progress meanwhile."""
+    fate = _fate(world, backend, asked_at)
+    match fate:
+        case AnswerState.RIGHT | AnswerState.OTHER | AnswerState.REFUSED:
+            # A refusal says nothing of the engine, so nothing is held against it; the status tells of it.
+            return stay(replace(state, asked_at=None, progress_at=world.now, shown_at=world.now))
+        case AnswerState.LATE if state.shown_at > asked_at:
+            # It may stand behind somebody's prefill of ten minutes; and that moves.
+            return stay(replace(state, asked_at=None))
+        case AnswerState.LATE:
+            late = f"{_quiet(world)}, and gave no answer within {backend.launch.limits.probe:.0f} s"
+            return _suspect(state, world, late)
+        case AnswerState.WRONG | AnswerState.DEGENERATE:
+            moved = _suspect(state, world, f"{_quiet(world)}, and its answer was bad: {_detail(world)}")
+            return Decision(replace(moved.state, by_answer=True), moved.actions)
+        case AnswerState.NOT_ASKED | AnswerState.WAITING:
+            return None
+        case _:  # pragma: no cover - pyright proves that it is never reached
+            assert_never(fate)
+
+
+def _suspect(state: State, world: World, why: str) -> Decision:
+    """Doubt it, and keep what can be seen of it while it is as it is."""
+    moved = move(state, world, Phase.SUSPECT, why, KeepEvidence("suspect"))
+    # Since it last showed that it works: while nobody asks for anything `progress_at` says only that nobody did.
+    quiet_since = state.progress_at if state.asked_at is None else state.shown_at
+    return Decision(replace(moved.state, activity=state.activity, progress_at=quiet_since), moved.actions)
 
 
 def _doubt(world: World) -> str | None:

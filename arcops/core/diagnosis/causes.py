@@ -72,7 +72,7 @@ RULES: tuple[Rule, ...] = (
         r" available KV cache memory \((?P<have>[\d.]{1,12}) GiB\)"
         r"(?:[^\n]{0,200}?estimated maximum model length is (?P<fits>\d{1,12}))?",
         "a context of {asked} tokens needs {need} GiB of KV cache, and there are {have} GiB",
-        "the largest context that fits is {fits} tokens: set scheduling.max_model_len, or give the cache more memory",
+        "scheduling.max_model_len up to {fits} fits: set it, or give the cache more memory",
     ),
     _rule(
         Cause.KV_CACHE_TOO_SMALL,
@@ -126,7 +126,7 @@ RULES: tuple[Rule, ...] = (
         r"max_model_len \((?P<asked>\d{1,12})\) is greater than the derived max_model_len"
         r" \(\w{1,60}=(?P<fits>\d{1,12})",
         "a context of {asked} tokens is more than the model was made for ({fits})",
-        "set scheduling.max_model_len to {fits} or less",
+        "scheduling.max_model_len up to {fits} fits",
     ),
     _rule(
         Cause.UNKNOWN_FLAG,

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
-from arcops.core.diagnosis import root
+from arcops.core.diagnosis import kernel, root
 from arcops.core.diagnosis.causes import ANYWHERE, RULES, Rule
+from arcops.core.diagnosis.kernel import KernelEvent, KernelLine
 from arcops.core.phase import Phase
 from arcops.core.world import Cause
 
@@ -14,6 +15,11 @@ _MAX_WORDS = 300
 """Characters of a summary, a hint or a quoted line."""
 _STARTING = (Phase.STARTING, Phase.CHECKING)
 _DRAFT = re.compile(r"[Ss]peculative|spec_decode|drafter|draft_model|propose|eagle|dflash|medusa|(?:\b|_)mtp\b|MTP")
+_OOM_HINT = (
+    "give the machine more memory or swap, or let the backend take less: fewer other programs, a smaller model or"
+    " cache; memory that drivers pin is in no process's own figures"
+)
+_RESET_HINT = "if it happens again with the same requests, lower scheduling.max_num_batched_tokens; else reboot"
 _DRAFT_CAUSES = (Cause.MODEL_NOT_FOUND, Cause.UNSUPPORTED)
 """With the draft as their object these mean that the draft does not fit."""
 
@@ -24,14 +30,23 @@ class Evidence:
 
     exit_code: int | None
     """Of the main process, negative for a signal; None while it lives, or if nobody knows."""
-    asked_to_stop: bool
     phase: Phase
     """Where the backend was when it happened."""
     log: Sequence[str]
     """The last some thousand lines of its log."""
     profile_speculates: bool = False
-    foreign_memory: bool | None = None
-    """Whether somebody else held memory of the card; None if that is not known."""
+    kernel: Sequence[KernelLine] | None = None
+    """What the kernel has said since the launch; None where nobody has read it."""
+    kernel_unread: str = ""
+    """Why that could not be read, in words; empty where it was, or nobody has tried."""
+    kernel_recent: float = 0.0
+    """From then on (seconds, the log's clock) its lines are about the end of the backend, before that its past."""
+    pids: frozenset[int] = frozenset()
+    """Every process that the launch was seen to have, as the kernel's log names them; empty where it names others."""
+    cgroup: str = ""
+    """Name of the launch's own cgroup or scope; empty where it has none."""
+    cards: tuple[str, ...] = ()
+    """PCI addresses of the launch's cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +67,80 @@ class Diagnosis:
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
-    """The most telling cause, in this order: an order to stop, the log, the exit. What the supervisor sees from outside
-    (a stranger on the port, another identity, a stalled start) it judges itself, in core/decide."""
-    if evidence.asked_to_stop and evidence.exit_code is not None:
-        return Diagnosis(Cause.STOPPED, "stopped as ordered", "", deterministic=False)
+    """The most telling cause, in this order: what the kernel did to it, the log, the exit.
+
+    What the supervisor sees from outside (a stranger on the port, another identity, a stalled start) it judges itself,
+    in core/decide.
+    """
     lines = root.read(evidence.log)
     found = root.find(lines)
     if found is not None and not found.in_engine and evidence.phase not in _STARTING:
         # While serving, the API server logs the faults of single requests: none of them ended it.
         found = None
-    judged = _known(evidence, found, lines) or _signalled(evidence) or _unexplained(evidence, found, lines)
+    said = kernel.events(evidence.kernel or ())
+    befell = [
+        event
+        for event in kernel.of_cards(said, evidence.cards)
+        if event.at >= evidence.kernel_recent or event.word in kernel.FATAL
+    ]
+    judged = (
+        _killed_for_memory(evidence, said)
+        or _given_up(befell)
+        or _device_lost(_known(evidence, found, lines), befell)
+        or _reset_in_silence(found, befell)
+        or _signalled(evidence)
+        or _unexplained(evidence, found, lines)
+    )
     quoted = judged.evidence or ("" if found is None else found.text)
     return replace(judged, summary=_line(judged.summary), hint=_line(judged.hint), evidence=_line(quoted))
+
+
+def _killed_for_memory(evidence: Evidence, said: Sequence[KernelEvent]) -> Diagnosis | None:
+    """The kernel's own word, whatever the survivors made of it in the log."""
+    recent = [event for event in said if event.at >= evidence.kernel_recent]
+    struck = kernel.of_launch(recent, evidence.pids, evidence.cgroup)
+    if not struck:
+        return None
+    # The first one is where it began; of its two lines the one that also says how large the process was.
+    told = next((event for event in recent if event.cgroup is None and event.pid == struck[0].pid), struck[0])
+    summary = f"the kernel killed process {told.pid} of the backend for want of memory"
+    return Diagnosis(Cause.OOM_KILLER, summary, _OOM_HINT, deterministic=False, evidence=told.text)
+
+
+def _given_up(befell: Sequence[KernelEvent]) -> Diagnosis | None:
+    """Nothing but a rebind or a reboot helps: no process restart recovers the card."""
+    fatal = next((event for event in befell if event.word in kernel.FATAL), None)
+    if fatal is None:
+        return None
+    summary = f"card {fatal.card} is wedged: {fatal.word.value}"
+    hint = _rebind_hint(fatal.driver, fatal.card)
+    return Diagnosis(Cause.GPU_WEDGED, summary, hint, deterministic=True, evidence=fatal.text)
+
+
+def _rebind_hint(driver: str, card: str | None) -> str:
+    """How a card that its driver has given up is brought back."""
+    if driver == "nvidia":
+        return "`nvidia-smi --gpu-reset` as root, with nothing else on the card, or reboot; then `arcops restart`"
+    unbind, bind = (f"`echo {card} > /sys/bus/pci/drivers/{driver}/{verb}`" for verb in ("unbind", "bind"))
+    return f"as root, with no screen on the card: {unbind}, then {bind}; or reboot; then `arcops restart`"
+
+
+def _device_lost(known: Diagnosis | None, befell: Sequence[KernelEvent]) -> Diagnosis | None:
+    """The log says that the device was lost, and the kernel says why."""
+    if known is None or known.cause is not Cause.DEVICE_LOST or not befell:
+        return known
+    first = befell[0]
+    summary = f"{known.summary}: {first.word.value}"
+    return replace(known, summary=summary, evidence=first.text, hint=_RESET_HINT)
+
+
+def _reset_in_silence(found: root.Root | None, befell: Sequence[KernelEvent]) -> Diagnosis | None:
+    """The backend died without a word of its own, and the kernel had to act on its card."""
+    if found is not None or not befell:
+        return None
+    first = befell[0]
+    summary = f"the driver lost the device: {first.word.value}"
+    return Diagnosis(Cause.DEVICE_LOST, summary, _RESET_HINT, deterministic=False, evidence=first.text)
 
 
 def _known(evidence: Evidence, found: root.Root | None, lines: Sequence[root.Line]) -> Diagnosis | None:
@@ -95,10 +172,6 @@ def _judged(evidence: Evidence, rule: Rule, match: re.Match[str], found: root.Ro
     )
     if rule.cause is Cause.KV_CACHE_TOO_SMALL and "fits" in words and not fits:
         return replace(diagnosis, hint="lower scheduling.max_model_len, or give the cache more memory")
-    if rule.cause is Cause.OUT_OF_MEMORY:
-        # With nobody else on the card, and nothing served yet, the next start meets the same memory.
-        alone = evidence.foreign_memory is False and evidence.phase in _STARTING
-        return replace(diagnosis, deterministic=alone)
     if diagnosis.points_at_draft and rule.cause in _DRAFT_CAUSES:
         hint = "correct the draft in the profile, or run without one"
         return replace(diagnosis, cause=Cause.DRAFT_INCOMPATIBLE, summary=f"the draft: {diagnosis.summary}", hint=hint)
@@ -116,8 +189,7 @@ def _signalled(evidence: Evidence) -> Diagnosis | None:
     if code is None or code >= 0:
         return None
     if -code == SIGKILL:
-        hint = "`journalctl -k` says whether it was the kernel for want of memory; else somebody killed it"
-        return Diagnosis(Cause.OOM_KILLER, "killed by SIGKILL, which nobody here sent", hint, deterministic=False)
+        return _killed(evidence)
     try:
         name = Signals(-code).name
     except ValueError:
@@ -125,6 +197,17 @@ def _signalled(evidence: Evidence) -> Diagnosis | None:
     asked = -code in (SIGINT, SIGTERM)
     hint = "somebody else asked it to stop" if asked else "a crash in native code; `coredumpctl` may hold more"
     return Diagnosis(Cause.KILLED_BY_SIGNAL, f"ended by {name}", hint, deterministic=False)
+
+
+def _killed(evidence: Evidence) -> Diagnosis:
+    """SIGKILL: the kernel for want of memory, unless its log was read and does not say so."""
+    if evidence.kernel is not None and evidence.pids:
+        hint = "the kernel's log names none of its processes: another program did it, or somebody"
+        return Diagnosis(Cause.KILLED_BY_SIGNAL, "killed by SIGKILL, which nobody here sent", hint, deterministic=False)
+    hint = "`journalctl -k` says whether it was the kernel for want of memory; else somebody killed it"
+    if evidence.kernel_unread:
+        hint = f"{hint} ({evidence.kernel_unread})"
+    return Diagnosis(Cause.OOM_KILLER, "killed by SIGKILL, which nobody here sent", hint, deterministic=False)
 
 
 def _unexplained(evidence: Evidence, found: root.Root | None, lines: Sequence[root.Line]) -> Diagnosis:

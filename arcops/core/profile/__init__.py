@@ -43,6 +43,9 @@ class Profile(Section):
     speculation: Speculation = Field(default=Speculation(), description="How vLLM guesses ahead.")
     limits: LimitsSection = Field(default=LimitsSection(), description="How long things may take.")
     restart: RestartSection = Field(default=RestartSection(), description="When a failed backend is started again.")
+    on_failure: str | None = setting(
+        "A profile that takes its place, once, when it has failed for good.", default=None, example="target-only"
+    )
     checks: ChecksSection = Field(default=ChecksSection(), description="What it must show before it serves.")
     extra_args: tuple[Annotated[str, Field(min_length=1)], ...] = setting(
         "Further arguments of vllm serve; none that a key above stands for.",

@@ -23,6 +23,7 @@ def faults(profile: "Profile") -> list[Fault]:
         *_compilation(profile),
         *_speculation(profile),
         *_limits(profile),
+        *_checks(profile),
         *_extra_args(profile),
     ]
 
@@ -39,6 +40,12 @@ def _environment(profile: "Profile") -> Iterator[Fault]:
         reason = variable_objection(name)
         if reason is not None:
             yield Fault(f"runtime.env.{name}", reason)
+
+
+def _checks(profile: "Profile") -> Iterator[Fault]:
+    known = profile.checks.known_answer
+    if known is not None and (known.equals is None) == (known.contains is None):
+        yield Fault("checks.known_answer", "say what the answer is: exactly one of equals and contains")
 
 
 def _device(profile: "Profile") -> Iterator[Fault]:

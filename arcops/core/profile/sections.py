@@ -255,7 +255,37 @@ class RestartSection(Section):
     )
 
 
+class KnownAnswerSection(Section):
+    """A question whose greedy answer is known: exactly one of equals and contains says which."""
+
+    prompt: str = Field(
+        min_length=1, description="What is asked (/v1/completions, temperature 0).", examples=["1, 2, 3, 4, 5,"]
+    )
+    equals: str | None = setting(
+        "The whole answer, white space around it aside.", example="6, 7, 8, 9, 10,", pattern=r"\S"
+    )
+    contains: str | None = setting("What must stand somewhere in the answer.", example="6, 7, 8", pattern=r"\S")
+    max_tokens: int = setting("The most tokens of the answer.", default=16, example=16, unit="tokens", ge=1, le=256)
+
+
 class ChecksSection(Section):
-    """What a backend must show before it is called serving."""
+    """What a backend must show before it is called serving, and what is watched while it serves."""
 
     first_answer: bool = setting("Ask for one token, and get it.", default=True, example=True)
+    idle_probe: Duration = setting(
+        "A backend without requests is asked for a token after so long; 0 for never.",
+        default=300.0,
+        example="5m",
+        unit="seconds",
+    )
+    known_answer: KnownAnswerSection | None = setting(
+        "What is asked instead of one token. A start with a wrong answer fails; while it serves one is told."
+    )
+    degenerate: bool = setting(
+        "Ask for 16 tokens, and take one token over and over for a fault; always so with a known answer.",
+        default=False,
+        example=False,
+    )
+    acceptance_floor: float | None = setting(
+        "With speculation: a lower share of accepted draft tokens is told; 0 to 1.", example=0.05, ge=0, le=1
+    )
