@@ -1,5 +1,6 @@
 """Reads what a keeper wrote down about its backend."""
 
+import errno
 from dataclasses import dataclass
 
 import msgspec
@@ -28,10 +29,17 @@ class KeeperStatus:
 
 
 def read(path: str) -> KeeperStatus | None:
-    """The status, or None when there is none that can be read: missing, torn or garbage."""
+    """The status, or None when there is none that can be read: missing, torn or garbage.
+
+    Raises OSError where this process is out of descriptors or memory: that is no word about the file.
+    """
     try:
         with open(path, "rb") as file:
             content = file.read(_LARGEST)
         return msgspec.json.decode(content, type=KeeperStatus)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

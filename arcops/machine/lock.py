@@ -5,6 +5,7 @@ description open, whoever took it. So the taker named by /proc/locks may be long
 lock is the `lock:` line of /proc/PID/fdinfo/FD, which the kernel prints for descriptors of the locked description only.
 """
 
+import ctypes
 import fcntl
 import os
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,9 @@ from arcops.machine import proc
 
 _LOCK_FILE = ".lock"
 """A path that ends so is a lock file of ours and is made as needed; any other is a card, and has to be there."""
+_PIDFD_GETFD = 438
+"""Number of the system call, the same on every architecture (asm-generic/unistd.h); Linux 5.6 and later."""
+_LIBC = ctypes.CDLL(None)
 
 
 class Locks:
@@ -69,6 +73,35 @@ class Locks:
         kept = set(keep)
         self._drop([path for path in self._held if path not in kept])
 
+    def renew(self) -> tuple[str, ...]:
+        """Lock anew where the lock file was removed, or another put in its place; the paths of those.
+
+        The lock of a nameless file keeps nobody out. A backend that shares the old one goes on holding that.
+        Raises BlockedError where it cannot be had again, or somebody was faster.
+        """
+        renewed: list[str] = []
+        for path, descriptor in tuple(self._held.items()):
+            if not path.endswith(_LOCK_FILE) or _is_still(descriptor, path):
+                continue
+            again = _lock(path)
+            if again is None:
+                raise BlockedError(f"{'; '.join(map(str, name_holders(path)))}, since its file was removed")
+            os.close(descriptor)
+            self._held[path] = again
+            renewed.append(path)
+        return tuple(renewed)
+
+    def inherit(self, paths: Sequence[str], process: int) -> bool:
+        """Share the locks of these paths with a process of ours that holds them; whether all of them are held now.
+
+        The kernel ties a lock to the open file description, so a second descriptor of the very same keeps it whatever
+        becomes of that process. It takes the right to trace it (pidfd_getfd(2)); without that nothing changes.
+        """
+        for path in paths:
+            if path not in self._held and (shared := _shared_descriptor(path, process)) is not None:
+                self._held[path] = shared
+        return all(path in self._held for path in paths)
+
     def _drop(self, paths: Iterable[str]) -> None:
         for path in paths:
             # Closing, not LOCK_UN: an explicit unlock would take the lock from the backend that shares the description.
@@ -93,6 +126,25 @@ class DaemonLock:
                 hint="use that one, or choose another instance with --instance",
             )
         self._descriptor = descriptor
+
+    def renew(self, path: str) -> bool:
+        """Take the lock again where its file was removed, or another put in its place; whether that was so.
+
+        Raises BusyError where another daemon was faster, BlockedError where there can be no such file.
+        """
+        if self._descriptor is None or _is_still(self._descriptor, path):
+            return False
+        old, self._descriptor = self._descriptor, None
+        try:
+            self.acquire(path)
+        except BlockedError:
+            self._descriptor = old
+            raise
+        except BusyError:
+            self._descriptor = old
+            raise
+        os.close(old)
+        return True
 
     def release(self) -> None:
         """Let go; harmless when the lock is not held."""
@@ -182,6 +234,28 @@ def _has_lock(pid: int, file: _File) -> bool:
         if any(file.is_named_by(line, target) for line in info.splitlines() if line.startswith("lock:")):
             return True
     return False
+
+
+def _shared_descriptor(path: str, process: int) -> int | None:
+    """A descriptor of ours for the locked description that a process has; None where it has none, or will not share."""
+    file = _identity(path)
+    if file is None:
+        return None
+    try:
+        pidfd = os.pidfd_open(process)
+    except OSError:
+        return None
+    try:
+        for number, target in proc.descriptors(process):
+            info = proc.descriptor_info(process, number) or ""
+            if any(file.is_named_by(line, target) for line in info.splitlines() if line.startswith("lock:")):
+                shared = _LIBC.syscall(_PIDFD_GETFD, pidfd, int(number), 0)
+                return None if shared < 0 else int(shared)
+    except OSError:
+        return None
+    finally:
+        os.close(pidfd)
+    return None
 
 
 def _takers(file: _File) -> set[int]:

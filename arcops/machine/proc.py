@@ -3,12 +3,15 @@
 Source: proc(5). The other modules of the machine share these words and nothing else.
 """
 
+import errno
 import os
 import pwd
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 ROOT = "/proc"
+OWN_LACK = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Errors of a reader that has run out of descriptors or memory itself."""
 _KERNEL_THREAD = 0x00200000
 """PF_KTHREAD in the flags of /proc/PID/stat (include/linux/sched.h)."""
 
@@ -44,11 +47,15 @@ def pids(root: str = ROOT) -> tuple[int, ...]:
 
 
 def stat(pid: int, root: str = ROOT) -> Stat | None:
-    """The process as it is now, or None when it has gone (or was never there)."""
+    """The process as it is now, or None when it has gone (or was never there).
+
+    Raises OSError where it is us who lack something, a descriptor or memory: that says nothing about the process.
+    """
     try:
         with open(f"{root}/{pid}/stat", "rb") as file:
             text = file.read().decode("utf-8", "replace")
-    except OSError:
+    except OSError as error:
+        _raise_own_lack(error)
         return None
     return parse_stat(text)
 
@@ -144,8 +151,8 @@ def descriptors(pid: int, root: str = ROOT) -> tuple[tuple[str, str], ...]:
                 continue
     except PermissionError:
         raise
-    except OSError:
-        pass
+    except OSError as error:
+        _raise_own_lack(error)
     return tuple(found)
 
 
@@ -156,5 +163,12 @@ def descriptor_info(pid: int, number: str, root: str = ROOT) -> str | None:
             return file.read().decode("utf-8", "replace")
     except PermissionError:
         raise
-    except OSError:
+    except OSError as error:
+        _raise_own_lack(error)
         return None
+
+
+def _raise_own_lack(error: OSError) -> None:
+    """Raise what is no word about the process that was to be read: "we cannot look" is not "it has gone"."""
+    if error.errno in OWN_LACK:
+        raise error

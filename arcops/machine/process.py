@@ -73,23 +73,15 @@ def find_script(name: str, argument: str) -> tuple[ProcessId, ...]:
     """Every living process that runs a script called `name` with `argument` as the script's first argument, by pid.
 
     In whatever folder the script lies: another version of arcops may have started it. A process that only mentions
-    `argument` (somebody who reads that launch's log) is not meant.
+    `argument` (somebody who reads that launch's log) is not meant, and neither is a child that one of them has forked
+    and that has not become another program yet.
     """
     script, first = os.fsencode(f"/{name}"), os.fsencode(argument)
-    found = (identify(pid) for pid in sorted(proc.pids()) if _runs(_arguments(pid), script, first))
-    return tuple(one for one in found if one is not None)
-
-
-def session_members(sid: int) -> tuple[int, ...]:
-    """The living processes of a session, by pid."""
-    return tuple(sorted(one.pid for one in proc.every_stat() if one.session == sid and not one.ended))
-
-
-def descendants(pid: int) -> tuple[int, ...]:
-    """The living descendants of a process, itself excepted, by pid."""
-    every = tuple(proc.every_stat())
-    below = proc.below(pid, every)
-    return tuple(sorted(one.pid for one in every if one.pid in below and not one.ended))
+    running = {pid for pid in proc.pids() if _runs(_arguments(pid), script, first)}
+    seen = (proc.stat(pid) for pid in sorted(running))
+    return tuple(
+        ProcessId(one.pid, one.start) for one in seen if one is not None and not one.ended and one.parent not in running
+    )
 
 
 def _runs(arguments: list[bytes], script: bytes, first: bytes) -> bool:
@@ -100,5 +92,7 @@ def _arguments(pid: int) -> list[bytes]:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read().split(b"\0")
-    except OSError:
+    except OSError as error:
+        if error.errno in proc.OWN_LACK:
+            raise
         return []

@@ -40,6 +40,8 @@ class LaunchRecord:
     """It has been `serving` before."""
     ready_at: float | None = None
     """When it was first, in seconds since the epoch; None while it has not, or where an older arcops did not say."""
+    stopping: bool = False
+    """Its end was asked for: an order, or the end of its supervisor."""
     schema: int = SCHEMA
 
 
@@ -90,7 +92,7 @@ def read(path: str, boot_id: str) -> LaunchRecord | Unbelievable | None:
             reason = f"the launch record has schema {envelope.schema}, this arcops writes {SCHEMA}"
             return Unbelievable(reason, False, envelope.enclosure, envelope.keeper, envelope.main)
         return msgspec.json.decode(content, type=LaunchRecord)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         # It is replaced in one step, so no crash leaves this; there is nothing in it that a later arcops could use.
         return Unbelievable(f"the launch record is torn: {error}", worthless=True)
 

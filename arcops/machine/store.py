@@ -49,10 +49,12 @@ T = TypeVar("T")
 class StoreError(ArcopsError):
     """The database could not be read or written: `reason` in words, and whether it `may_pass` (a full disk, a lock)."""
 
-    def __init__(self, reason: str, *, may_pass: bool = False) -> None:
+    def __init__(self, reason: str, *, may_pass: bool = False, broken: bool = False) -> None:
         super().__init__(f"the state database failed: {reason}", hint="look at the disk that holds the state folder")
         self.reason = reason
         self.may_pass = may_pass
+        self.broken = broken
+        """The file makes no sense any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ _ADD_EVENT = """
 INSERT INTO events (id, at, kind, phase, profile, launch_id, reason, data)
 VALUES (nullif(:id, 0), :at, :kind, :phase, :profile, :launch_id, :reason, :data)
 """
+_REMEMBER = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 _ORDER_IN_FORCE = """
 SELECT * FROM orders WHERE id < coalesce(?, 1 << 62) AND state IN (SELECT value FROM json_each(?))
 ORDER BY id DESC LIMIT 1
@@ -108,23 +111,34 @@ ORDER BY id DESC LIMIT 1
 class Store:
     """One open database. Every method may be called from any thread, and raises StoreError on failure."""
 
-    def __init__(self, writer: sqlite3.Connection, reader: sqlite3.Connection, recovered: str | None) -> None:
+    def __init__(
+        self, path: str, writer: sqlite3.Connection, reader: sqlite3.Connection, recovered: str | None
+    ) -> None:
+        self._path = path
         self._writer = _Shared(writer)
         self._reader = _Shared(reader)
         self.recovered = recovered
         """Where a corrupt database was moved to when this one was opened, in words; None when all was well."""
+        self._file = os.stat(path)
+        self._tending = threading.RLock()
+        self._news: str | None = None
+        self._remembered: dict[str, str] = {}
+        self._open = True
+        self._kept: tuple[StoredOrder, ...] = ()
+        """The orders that must not be lost, should the file break while it is in use."""
+        self._kept = self._standing()
 
     @classmethod
     def open(cls, path: str) -> "Store":
         """Open or make the database (0600). A corrupt one is moved aside, and `recovered` says so."""
         try:
             try:
-                return cls(*_connect(path), None)
+                return cls(path, *_connect(path), None)
             except sqlite3.DatabaseError as error:
                 if not _is_broken(error):
                     raise
                 aside = _move_aside(path)
-                return cls(*_connect(path), f"the state database was corrupt ({error}); it is kept as {aside}")
+                return cls(path, *_connect(path), f"the state database was corrupt ({error}); it is kept as {aside}")
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path}: {error}") from error
 
@@ -132,6 +146,87 @@ class Store:
         """Wait for the statement that runs, then let go of the file."""
         for connection in (self._reader, self._writer):
             connection.close()
+
+    def tend(self) -> str | None:
+        """Put the database back where its file was removed, or another put in its place; what was done, in words.
+
+        What was done by a write in the meantime is told as well. Raises StoreError where it cannot be done (yet).
+        """
+        with self._tending:
+            self._mend()
+            news, self._news = self._news, None
+            return news
+
+    def _is_in_place(self) -> bool:
+        try:
+            return os.path.samestat(self._file, os.stat(self._path))
+        except OSError:
+            return False
+
+    def _mend(self) -> None:
+        if not self._open and os.path.exists(self._path):
+            self._reopen()
+        elif not self._is_in_place():
+            self._put_back()
+
+    def _put_back(self) -> None:
+        """The old file has no name any more, and is whole behind our descriptors: all of it is copied."""
+        words = "the state database was removed by somebody, and is put back"
+        self._renew(words, lambda new: self._writer.use(lambda old: old.backup(new)))
+
+    def _replace_broken(self, why: str) -> None:
+        """Nothing can be had from the old file; what must not be lost is known."""
+
+        def fill(new: sqlite3.Connection) -> None:
+            _make_tables(new)
+            for order in self._kept:
+                new.execute(_SAVE_ORDER, asdict(order))
+            for key, value in self._remembered.items():
+                new.execute(_REMEMBER, (key, value))
+
+        self._renew(f"the state database broke while it was in use ({why}): the history before is lost", fill)
+
+    def _renew(self, words: str, fill: Callable[[sqlite3.Connection], object]) -> None:
+        """Make the database anew, filled, go on with it, and have `words` told of it."""
+        staged = f"{self._path}.new"
+        try:
+            for leftover in (staged, f"{staged}-journal", f"{staged}-wal", f"{staged}-shm"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(leftover)
+            os.close(os.open(staged, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            with contextlib.closing(_plain(staged)) as new:
+                fill(new)
+                # Whole in one file, so that it can be renamed.
+                new.execute("PRAGMA journal_mode = DELETE")
+            # First: with its last connection SQLite removes -wal and -shm by their names, which are the new one's soon.
+            self._open = False
+            for connection in (self._reader, self._writer):
+                connection.close()
+            aside = _move_aside(self._path) if os.path.lexists(self._path) else None
+            os.rename(staged, self._path)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{self._path} cannot be made anew: {error}", may_pass=True) from error
+        self._news = words + ("" if aside is None else f"; the file that was there is kept as {aside}")
+        self._reopen()
+
+    def _reopen(self) -> None:
+        try:
+            writer, reader = _connect(self._path)
+            self._file = os.stat(self._path)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{self._path}: {error}", may_pass=True) from error
+        self._writer.replace(writer)
+        self._reader.replace(reader)
+        self._open = True
+
+    def _standing(self) -> tuple[StoredOrder, ...]:
+        """The order in force, and the one that it would return to."""
+        try:
+            force = self.order_in_force()
+            before = None if force is None else self.order_in_force(before=force.id, states=("committed",))
+        except StoreError:
+            return self._kept
+        return tuple(order for order in (before, force) if order is not None)
 
     @contextlib.contextmanager
     def patiently(self) -> Generator[None]:
@@ -193,12 +288,8 @@ class Store:
 
     def remember(self, key: str, value: str) -> None:
         """Keep one value under a name of ours; it takes the place of the last one."""
-        self._write(
-            lambda connection: connection.execute(
-                "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                (f"own:{key}", value),
-            )
-        )
+        self._write(lambda connection: connection.execute(_REMEMBER, (f"own:{key}", value)))
+        self._remembered[f"own:{key}"] = value
 
     def recall(self, key: str) -> str | None:
         """What was remembered under this name, or None."""
@@ -227,11 +318,21 @@ class Store:
             # Events may lose their last seconds in a power cut, orders may not: only they wait for the disk.
             connection.execute("PRAGMA synchronous = FULL")
             try:
-                return connection.execute(statement, values).rowcount
+                changed = connection.execute(statement, values).rowcount
+                self._confirm(values["id"])
+                return changed
             finally:
                 connection.execute("PRAGMA synchronous = NORMAL")
 
-        return self._write(write)
+        changed = self._write(write)
+        self._kept = self._standing()
+        return changed
+
+    def _confirm(self, order_id: object) -> None:
+        """Read an order as another process would: what is in our page cache may have no file behind it any more."""
+        with contextlib.closing(_plain(self._path)) as other:
+            other.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+            other.execute("SELECT * FROM orders WHERE id = ?", (order_id,)).fetchone()
 
     def _rows(self, kind: type[T], query: str, values: tuple[object, ...] = ()) -> tuple[T, ...]:
         """The rows as `kind`, by column name. A row that does not fit was written by somebody else: StoreError."""
@@ -247,7 +348,15 @@ class Store:
             raise StoreError(f"a row makes no sense: {error}") from error
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return self._writer.use(work)
+        with self._tending:
+            self._mend()
+            try:
+                return self._writer.use(work)
+            except StoreError as error:
+                if not error.broken:
+                    raise
+                self._replace_broken(error.reason)
+                return self._writer.use(work)
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return self._reader.use(work)
@@ -268,10 +377,17 @@ class _Shared:
                 raise StoreError(str(error), may_pass=True) from error
             except (sqlite3.Error, UnicodeError, OverflowError) as error:
                 # The latter two are of values that SQLite cannot hold: half a character, a number past 64 bits.
-                raise StoreError(str(error)) from error
+                broken = isinstance(error, sqlite3.DatabaseError) and _is_broken(error)
+                raise StoreError(str(error), broken=broken) from error
+
+    def replace(self, connection: sqlite3.Connection) -> None:
+        """Go on with another connection."""
+        with self._turn:
+            self._connection = connection
 
     def close(self) -> None:
-        with self._turn:
+        # Where its file is broken, what it had still to write down at the end is lost with it.
+        with self._turn, contextlib.suppress(sqlite3.DatabaseError):
             self._connection.close()
 
 
@@ -294,14 +410,18 @@ def _connect(path: str) -> tuple[sqlite3.Connection, sqlite3.Connection]:
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("PRAGMA synchronous = NORMAL")
         _check(writer)
-        writer.executescript(_TABLES)
-        writer.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('schema', ?)", (str(SCHEMA),))
+        _make_tables(writer)
         writer.execute(f"PRAGMA busy_timeout = {_WAIT_MS}")
         reader = undone.enter_context(contextlib.closing(_plain(path)))
         reader.execute(f"PRAGMA busy_timeout = {_WAIT_MS}")
         reader.execute("PRAGMA query_only = ON")
         undone.pop_all()
     return writer, reader
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    connection.executescript(_TABLES)
+    connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('schema', ?)", (str(SCHEMA),))
 
 
 def _plain(path: str) -> sqlite3.Connection:

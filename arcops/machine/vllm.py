@@ -15,6 +15,8 @@ from typing import Self, TypeVar
 import httpx
 import msgspec
 
+from arcops.core import quality
+from arcops.core.launch import Checks
 from arcops.core.quantity import Known, Reading, Unknown
 from arcops.core.world import AnswerState, Server
 
@@ -24,6 +26,8 @@ CONNECT_PATIENCE = 0.5
 """Seconds for a TCP connect: it does not leave the machine."""
 MAX_BODY = 8 * 1024 * 1024
 """Bytes of a body that are read; vLLM's metrics are some 50 KB."""
+PLAIN = Checks()
+"""One token is asked for, and whatever it is will do."""
 _MAX_DETAIL = 300
 """Characters of a server's own words that are passed on."""
 
@@ -32,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """What came of asking for one token: RIGHT, WRONG or LATE, and in words why."""
+    """What came of a question: any of the fates but NOT_ASKED and WAITING, and in words why."""
 
     state: AnswerState
     detail: str
@@ -50,8 +54,14 @@ class _Usage(msgspec.Struct):
     completion_tokens: int = 0
 
 
+class _Choice(msgspec.Struct):
+    text: str | None = None
+    token_ids: list[int] | None = None
+
+
 class _Completion(msgspec.Struct):
     usage: _Usage | None = None
+    choices: list[_Choice] | None = None
 
 
 class _Error(msgspec.Struct):
@@ -180,13 +190,21 @@ class VllmServer:
             return Unknown(f"{self._where} gives no metrics ({status} from /metrics)", self._now())
         return Known(body.decode(errors="replace"), self._now())
 
-    async def first_answer(self, model: str, deadline: float) -> ProbeAnswer:
-        """Ask `model` for one token, greedily, and wait at most `deadline` seconds.
+    async def first_answer(self, model: str, deadline: float, checks: Checks = PLAIN) -> ProbeAnswer:
+        """Ask `model` what `checks` say, greedily, and wait at most `deadline` seconds; core/quality judges the answer.
 
-        Right is an answer whose usage counts a completion token. Neither min_p nor logit_bias may be set: any
-        speculative method refuses them.
+        Neither min_p nor logit_bias may be set: any speculative method refuses them.
         """
-        question = {"model": model, "prompt": "1 2 3 4", "max_tokens": 1, "temperature": 0, "stream": False}
+        asked = quality.question_of(checks)
+        question = {
+            "model": model,
+            "prompt": asked.prompt,
+            "max_tokens": asked.max_tokens,
+            "temperature": 0,
+            "stream": False,
+        }
+        if asked.max_tokens > 1:
+            question["return_token_ids"] = True
         try:
             async with asyncio.timeout(deadline):
                 status, body = await self._fetch("POST", "/v1/completions", self._key_header, question)
@@ -195,14 +213,15 @@ class VllmServer:
         except _FAULTS as fault:
             return ProbeAnswer(AnswerState.WRONG, self._words(fault))
         if status != HTTPStatus.OK:
-            return ProbeAnswer(AnswerState.WRONG, f"{status} from /v1/completions{_said(body)}")
+            fate = AnswerState.REFUSED if 400 <= status < 500 else AnswerState.WRONG
+            return ProbeAnswer(fate, f"{status} from /v1/completions{_said(body)}")
         answer = _decode(body, _Completion)
         if answer is None:
             return ProbeAnswer(AnswerState.WRONG, "the answer to /v1/completions is not what vLLM sends")
-        tokens = 0 if answer.usage is None else answer.usage.completion_tokens
-        if tokens < 1:
-            return ProbeAnswer(AnswerState.WRONG, "an answer without a token")
-        return ProbeAnswer(AnswerState.RIGHT, "one token was asked for, and came")
+        choice = answer.choices[0] if answer.choices else _Choice()
+        counted = 0 if answer.usage is None else answer.usage.completion_tokens
+        said = quality.Said(choice.text or "", tuple(choice.token_ids or ()), counted)
+        return ProbeAnswer(*quality.judge(checks, said))
 
     async def _get(self, path: str, headers: dict[bytes, bytes] | None = None) -> tuple[int, bytes]:
         return await self._fetch("GET", path, headers, None)

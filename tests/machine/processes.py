@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from arcops.machine import keeper_status, process
+from arcops.machine import keeper_status, proc
 from arcops.machine.keeper_status import KeeperStatus
 from arcops.machine.spawn import keeper_command, spawn
 from tests.helpers import cannot_run_here, eventually
@@ -34,6 +34,18 @@ def python(code: str, *arguments: str) -> Generator[subprocess.Popen[str]]:
         finally:
             if started.poll() is None:
                 started.kill()
+
+
+def session_members(sid: int) -> tuple[int, ...]:
+    """The living processes of a session, by pid."""
+    return tuple(sorted(one.pid for one in proc.every_stat() if one.session == sid and not one.ended))
+
+
+def descendants(pid: int) -> tuple[int, ...]:
+    """The living descendants of a process, itself excepted, by pid."""
+    every = tuple(proc.every_stat())
+    below = proc.below(pid, every)
+    return tuple(sorted(one.pid for one in every if one.pid in below and not one.ended))
 
 
 def say(to: "subprocess.Popen[str]", line: str) -> None:
@@ -67,12 +79,12 @@ def kept(
     try:
         yield keeper
     finally:
-        for pid in process.descendants(keeper.pid):
+        for pid in descendants(keeper.pid):
             _kill(pid)
         keeper.kill()
         keeper.wait()
         # Without a keeper the rest of the session has another parent by now.
-        for pid in process.session_members(keeper.pid):
+        for pid in session_members(keeper.pid):
             _kill(pid)
 
 

@@ -15,7 +15,7 @@ from arcops.machine import keeper_status, process
 from arcops.machine.lock import Locks, holders_of, holds
 from arcops.machine.spawn import spawn
 from tests.helpers import eventually
-from tests.machine.processes import kept, log_of, status_of
+from tests.machine.processes import descendants, kept, log_of, session_members, status_of
 
 pytestmark = pytest.mark.processes
 
@@ -118,7 +118,7 @@ def test_the_backend_starts_with_default_signals_and_its_own_session(tmp_path: P
     with kept(tmp_path, ["sleep", "60"], launch_id="L2") as keeper:
         eventually(lambda: status_of(tmp_path).launch == "L2")
         assert os.getsid(keeper.pid) == keeper.pid
-        assert len(process.session_members(keeper.pid)) == 2
+        assert len(session_members(keeper.pid)) == 2
 
 
 def test_a_deaf_backend_is_still_there_after_sigterm(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_deaf_backend_is_still_there_after_sigterm(tmp_path: Path) -> None:
         eventually(lambda: "ready" in log_of(tmp_path))
         assert process.signal(main, signal.SIGTERM)
         assert process.alive(main)
-        for pid in process.descendants(keeper.pid):
+        for pid in descendants(keeper.pid):
             os.kill(pid, signal.SIGKILL)
         assert keeper.wait(5) == 0
 
@@ -139,12 +139,12 @@ def test_the_lock_is_held_until_the_last_descendant_has_ended(tmp_path: Path, lo
     with kept(tmp_path, ["sh", "-c", "sleep 61 & sleep 60"], pass_fds=locks.descriptors()) as keeper:
         main = status_of(tmp_path).main
         assert main is not None
-        eventually(lambda: len(process.descendants(keeper.pid)) == 3)
+        eventually(lambda: len(descendants(keeper.pid)) == 3)
         locks.release()
         assert holds(lock, [main.pid])
         assert process.signal(main, signal.SIGKILL)
         assert status_of(tmp_path, ended=True).exit == -signal.SIGKILL
-        orphans = process.descendants(keeper.pid)
+        orphans = descendants(keeper.pid)
         assert len(orphans) == 2
         assert Locks().take([lock]) != ()
         for pid in orphans:
@@ -167,8 +167,8 @@ def test_a_stray_that_escaped_its_session_stays_under_the_keeper_and_the_lock_wi
         locks.release()
         assert process.signal(main, signal.SIGKILL)
         status_of(tmp_path, ended=True)
-        assert process.descendants(keeper.pid) == (stray,)
-        assert stray not in process.session_members(keeper.pid)
+        assert descendants(keeper.pid) == (stray,)
+        assert stray not in session_members(keeper.pid)
         # The stray closed nothing, but a child that did would change nothing either: the keeper holds the lock.
         assert holds(lock, [keeper.pid])
         os.kill(stray, signal.SIGTERM)

@@ -9,7 +9,7 @@ import pytest
 from arcops.core.world import ProcessId
 from arcops.machine import process
 from tests.helpers import eventually
-from tests.machine.processes import hear, python
+from tests.machine.processes import descendants, hear, python, session_members
 
 pytestmark = pytest.mark.processes
 _WAIT = "import sys; print('here', flush=True); sys.stdin.read()"
@@ -85,9 +85,9 @@ def test_session_members_and_descendants_are_found() -> None:
     )
     with python(code) as leader:
         child = int(hear(leader))
-        assert process.session_members(leader.pid) == tuple(sorted((leader.pid, child)))
-        assert process.descendants(leader.pid) == (child,)
-        assert {leader.pid, child} <= set(process.descendants(os.getpid()))
+        assert session_members(leader.pid) == tuple(sorted((leader.pid, child)))
+        assert descendants(leader.pid) == (child,)
+        assert {leader.pid, child} <= set(descendants(os.getpid()))
         leader.communicate()
 
 

@@ -1,5 +1,6 @@
-"""The cards: which there are, and who holds their memory. One reader per family of drivers."""
+"""The cards: which there are, who holds their memory, and whether they answer. One reader per family of drivers."""
 
+from arcops.machine.gpu.answer import Asker
 from arcops.machine.gpu.base import CardIdentity, CardReader, Client
 from arcops.machine.gpu.drm import DrmReader
 from arcops.machine.gpu.pci import find_cards
@@ -13,4 +14,4 @@ def reader_for(driver: str | None) -> CardReader | None:
     return next((reader for reader in READERS if driver in reader.drivers), None)
 
 
-__all__ = ["READERS", "CardIdentity", "CardReader", "Client", "find_cards", "reader_for"]
+__all__ = ["READERS", "Asker", "CardIdentity", "CardReader", "Client", "find_cards", "reader_for"]

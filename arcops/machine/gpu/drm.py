@@ -54,7 +54,7 @@ def parse(text: str) -> FdInfo | None:
         if colon and key.startswith("drm-"):
             values[key] = value.strip()
     client = values.get("drm-client-id", "")
-    if "drm-pdev" not in values or not client.isdecimal():
+    if "drm-pdev" not in values or not _is_number(client):
         return None
     total = _regions(values, "drm-total-") or _regions(values, "drm-memory-")
     return FdInfo(
@@ -124,7 +124,12 @@ def _bytes(value: str) -> int | None:
     """`264 KiB` in bytes. The kernel divides by 1024 only while even, so the suffix differs from value to value."""
     number, _, unit = value.partition(" ")
     factor = _UNITS.get(unit.strip())
-    return int(number) * factor if number.isdecimal() and factor is not None else None
+    return int(number) * factor if _is_number(number) and factor is not None else None
+
+
+def _is_number(text: str) -> bool:
+    """Whether the kernel could have written it: 64 bits have twenty digits, and int() refuses thousands of them."""
+    return text.isdecimal() and len(text) <= 20
 
 
 def _held(regions: tuple[tuple[str, int], ...]) -> int:
