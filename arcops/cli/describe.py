@@ -37,7 +37,9 @@ def _order(status: wire.Status) -> list[tuple[str, str]]:
         return [] if order.committed else [("order", "stop")]
     under_way = "" if order.committed else ", under way"
     back = f"; returns to {order.previous} if it fails" if order.previous is not None else ""
-    rows = [("order", f"run {order.profile}{under_way}{back}")] if under_way or status.backend is None else []
+    instead = "" if order.standing_in is None else f"; {order.standing_in} stands in for it"
+    told = under_way or instead or status.backend is None
+    rows = [("order", f"run {order.profile}{under_way}{back}{instead}")] if told else []
     if status.retry_at is not None:
         rows.append(("next attempt", f"in {words.countdown(status.retry_at - status.at)}"))
     return rows

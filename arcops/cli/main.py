@@ -25,6 +25,7 @@ COMMANDS: list[tuple[str, str, str]] = [
     ("restart", "arcops.cli.stop:restart", "Run the ordered profile anew."),
     ("logs", "arcops.cli.logs:logs", "Show what the backend wrote."),
     ("events", "arcops.cli.events:events", "Show what happened, and why."),
+    ("report", "arcops.cli.report:report", "Pack what a maintainer would ask for into one archive."),
     ("profile", "arcops.cli.profile:app", "List, show and check profiles."),
     ("init", "arcops.cli.init:init", "Write a first configuration from what this machine has."),
     ("tui", "arcops.cli.tui:tui", "Show the operator's screen."),

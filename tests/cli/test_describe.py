@@ -91,6 +91,12 @@ def test_a_stop_that_is_under_way_is_told_and_one_that_is_done_is_not() -> None:
     assert "  order" not in text(scenes.stopped())
 
 
+def test_what_stands_in_is_told_beside_what_was_ordered() -> None:
+    order = wire.OrderInfo(id=8, goal="run", profile="dflash2", committed=True, standing_in="target-only")
+    assert "order        run dflash2; target-only stands in for it" in text(changed(scenes.busy(), order=order))
+    assert "  order" not in text(scenes.busy())
+
+
 def test_trouble_locks_and_lingering_are_told() -> None:
     said = text(changed(scenes.stopped(), trouble=("one", "two"), lingering=False, locks=("/run/cpu.lock",)))
     assert [row in said for row in ("trouble      one", "trouble      two", "locks        /run/cpu.lock")] == [True] * 3

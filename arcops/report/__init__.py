@@ -1,0 +1,1 @@
+"""The archive that `arcops report` writes: what a maintainer would ask for, without its secrets."""
