@@ -38,14 +38,14 @@ _STREAM_TIMEOUT = httpx.Timeout(ANSWER_WITHIN, connect=5.0, read=STREAM_SILENCE)
 
 
 class Client:
-    """A plain client: one call, one answer."""
+    """A plain client: one call, one answer, within `within` seconds (an order may take longer)."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, *, within: float = ANSWER_WITHIN) -> None:
         self._socket = socket
         self._http = httpx.Client(
             transport=httpx.HTTPTransport(uds=str(socket), verify=False),
             base_url=_BASE,
-            timeout=_TIMEOUT,
+            timeout=httpx.Timeout(within, connect=5.0),
             trust_env=False,
         )
 
@@ -70,6 +70,14 @@ class Client:
 
     def logs(self, lines: int, launch: str | None = None) -> wire.LogLines:
         return self._get(_logs_path(lines, launch), wire.LogLines)
+
+    def metrics(self) -> str:
+        """arcops' own figures in Prometheus' text format."""
+        with _as_errors(self._socket):
+            answer = self._http.get("/metrics")
+            if answer.is_error:
+                raise _refusal(answer)
+            return answer.text
 
     def switch(self, request: wire.SwitchRequest) -> wire.Accepted:
         return self._post("/v1/switch", request)
@@ -188,9 +196,13 @@ def _decoded(response: httpx.Response, kind: type[M]) -> M:
     """The message, or the error that the daemon sent in its place."""
     if not response.is_error:
         return _decode(response.content, kind)
+    raise _refusal(response)
+
+
+def _refusal(response: httpx.Response) -> ArcopsError:
     if response.headers.get("content-type", "").startswith("application/json"):
-        raise _decode(response.content, wire.ErrorInfo).raised()
-    raise ArcopsError(
+        return _decode(response.content, wire.ErrorInfo).raised()
+    return ArcopsError(
         f"the daemon refused the request: {response.status_code} {response.reason_phrase}",
         hint="503 means that it has too many connections open" if response.status_code == SERVICE_UNAVAILABLE else "",
     )
@@ -199,7 +211,7 @@ def _decoded(response: httpx.Response, kind: type[M]) -> M:
 def _decode(content: bytes, kind: type[M]) -> M:
     try:
         return msgspec.json.decode(content, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ArcopsError(
             f"the daemon's answer cannot be read: {error}",
             hint="daemon and client may be of different versions: restart arcopsd",
@@ -222,3 +234,5 @@ def _as_errors(socket: Path) -> Generator[None]:
         ) from error
     except httpx.TransportError as error:
         raise NoDaemonError("the daemon went away in the middle of an answer", hint="is it being restarted?") from error
+    except httpx.HTTPError as error:
+        raise ArcopsError(f"the daemon's answer cannot be read: {error}", hint="does arcopsd listen there?") from error

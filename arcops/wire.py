@@ -40,6 +40,10 @@ class OrderInfo(msgspec.Struct, frozen=True, kw_only=True):
     """False while a switch or stop is under way."""
     previous: str | None = None
     """The profile that a failing switch returns to."""
+    standing_in: str | None = None
+    """The profile that runs in place of the ordered one (its `on_failure`), until an order or a reboot."""
+    standing_in_because: str = ""
+    """Why it does, in words."""
 
 
 class BackendInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +84,8 @@ class FailureInfo(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     hint: str
     evidence: str
+    fits_context: int | None = None
+    """The largest context in tokens that would fit, where vLLM names it."""
 
 
 class OutcomeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +98,8 @@ class OutcomeInfo(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str
     superseded: bool
     returned_to: str | None
+    cause: str | None = None
+    """Why the backend failed, in one word as in `FailureInfo`; null where none did, or an earlier daemon knew it."""
 
 
 class Status(Message, frozen=True, kw_only=True):
@@ -182,6 +190,8 @@ class Event(Message, frozen=True, kw_only=True):
     profile: str | None
     launch_id: str | None
     reason: str
+    cause: str | None = None
+    """Of the failure that a phase was entered with, in one word as in `FailureInfo`."""
 
 
 class Events(Message, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ def sentence(status: wire.Status, now: float | None = None) -> str:
     """`serving dflash2 for 2 h 13 min: serving qwen-int4`. `now` (daemon's clock) where the status is not new."""
     profile = status.backend.profile if status.backend is not None else None
     if profile is None and status.order.goal == "run" and status.phase != "stopped":
-        profile = status.order.profile
+        profile = status.order.standing_in or status.order.profile
     what = clean(f"{status.phase} {profile}" if profile else status.phase)
     age = (status.at if now is None else now) - status.since
     return f"{what} for {duration(age)}: {clean(status.reason)}"

@@ -155,4 +155,6 @@ def test_the_sentence_names_what_runs_or_is_ordered():
     waiting = scenes.status(Phase.BLOCKED, backend=None, order=order, reason="a\x1b[2J\nb")
     assert words.sentence(waiting) == "blocked mtp for 2 h 13 min: a b"
     assert words.sentence(scenes.status(Phase.STOPPED, backend=None, order=order)).startswith("stopped for ")
+    instead = wire.OrderInfo(id=8, goal="run", profile="mtp", committed=True, standing_in="target-only")
+    assert words.sentence(scenes.status(Phase.BACKOFF, backend=None, order=instead)).startswith("backoff target-only ")
     assert words.sentence(scenes.status(), now=scenes.NOW + 60).startswith("serving dflash2 for 2 h 14 min: ")

@@ -15,7 +15,7 @@ from arcops.config.paths import DEFAULT_INSTANCE, Paths, config_dir
 from arcops.config.problem import Problem, invalid
 from arcops.config.site import Site, site_faults
 from arcops.config.source import Data, KeyPath, Source, UnusableError, read_source
-from arcops.config.validate import Validated, validate
+from arcops.config.validate import Validated, in_order, validate
 from arcops.core.errors import InvalidProfileError
 from arcops.core.launch import Launch
 from arcops.core.profile import Profile, faults
@@ -123,7 +123,24 @@ class Config:
         merged = merge([*chain, *self._defaults()])
         merged.data.pop("extends", None)
         merged.removed.pop(("extends",), None)
-        return validate(merged, Profile, file, faults, _PLACEHOLDERS), merged
+        validated = validate(merged, Profile, file, faults, _PLACEHOLDERS)
+        problem = self._on_failure_problem(name, merged, file)
+        if problem is None:
+            return validated, merged
+        return Validated(None, in_order((*validated.problems, problem))), merged
+
+    def _on_failure_problem(self, name: str, merged: Merged, file: Path) -> Problem | None:
+        """What is wrong with the profile that is to run when this one fails, as far as its name goes."""
+        named = merged.data.get("on_failure")
+        if not isinstance(named, str):
+            return None  # none is named, or what is there is refused as no name at all
+        if named == name:
+            message = "names the profile itself; name another, or set it to null to drop an inherited one"
+        elif not self._files(named):
+            message = f"there is no profile {_cut(named)!r}{self._nearest(named)}"
+        else:
+            return None
+        return Problem(*merged.place(("on_failure",), file), "on_failure", message)
 
     def _defaults(self) -> list[Source]:
         """What the site says for profiles that say nothing, as one more file at the end of every chain."""

@@ -98,6 +98,11 @@ class Paths:
         """One log file per launch."""
         return self.state_dir / "logs"
 
+    @property
+    def evidence_dir(self) -> Path:
+        """What was seen of backends that were doubted or had failed: one folder for each."""
+        return self.state_dir / "evidence"
+
     def make(self) -> None:
         """Create the runtime and state directories with mode 0700.
 

@@ -71,6 +71,8 @@ def parse_source(path: Path, text: str, *, may_be_empty: bool = False) -> Source
         raise _unusable(path, f"not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise _unusable(path, f"nested more than {DEEPEST} deep") from None
+    except _TooManyError:
+        raise _unusable(path, f"the file holds more than {MOST_NODES} values") from None
     except (ValueError, OverflowError):  # \U00110000 and the like in a quoted scalar
         raise _unusable(path, "not YAML: an escape that is no character") from None
     if root is None and may_be_empty:
@@ -91,8 +93,35 @@ def dotted(keys: KeyPath) -> str:
     return ".".join(str(key) for key in keys)
 
 
+class _TooManyError(Exception):
+    """More nodes than any configuration has."""
+
+
+class _Loader(yaml.BaseLoader):
+    """Gives up early: the parser's work for each node grows with its depth, and a file can hold half a million nodes.
+
+    Its limits are wider than those of `_Reader`, which says more about what is just too much.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._nodes = 0
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._nodes += 1
+        self._depth += 1
+        if self._nodes > 3 * MOST_NODES:  # keys are nodes, too
+            raise _TooManyError
+        if self._depth > 2 * DEEPEST:
+            raise RecursionError
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
 def _compose(text: str) -> yaml.Node | None:
-    return yaml.BaseLoader(text).get_single_node()
+    return _Loader(text).get_single_node()
 
 
 def _text_of(path: Path) -> str:

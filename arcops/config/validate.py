@@ -1,6 +1,6 @@
 """From data to a model, with every problem at once, each in the words and at the place of the file it came from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -61,8 +61,13 @@ def validate(
             keys = _parse(fault.key)
             if not any(keys[: len(bad)] == bad or bad[: len(keys)] == keys for bad in wrong):
                 problems.append(Problem(*merged.place(keys, file), fault.key, fault.message))
-    unique = tuple(dict.fromkeys(sorted(problems, key=lambda problem: (str(problem.file), problem.line or 0))))
+    unique = in_order(problems)
     return Validated(None if unique else model, unique)
+
+
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Each problem once, as one who reads the files from top to bottom meets them."""
+    return tuple(dict.fromkeys(sorted(problems, key=lambda problem: (str(problem.file), problem.line or 0))))
 
 
 def unknown_key(kind: type[BaseModel], keys: KeyPath) -> str:

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from arcops.config.locate import NotHereError, find_secret
+from arcops.config.locate import NotHereError
 from arcops.config.paths import Paths
 from arcops.core.action import (
     Action,
     Ask,
     Forget,
+    KeepEvidence,
     KillEveryone,
     Look,
     MarkProven,
@@ -32,9 +33,13 @@ from arcops.core.quantity import Known, Reading, Unknown
 from arcops.core.state import State
 from arcops.core.world import Holder
 from arcops.daemon.backend import LiveBackend
+from arcops.daemon.checkpoint import NOWHERE, Checkpoints, Point
 from arcops.daemon.clock import Clock
 from arcops.daemon.journal import Journal
+from arcops.daemon.keys import read_key, spawn_key
+from arcops.daemon.leavings import UNREAD, may_live, shows_itself, who
 from arcops.daemon.looks import Looks
+from arcops.daemon.scene import Scene
 from arcops.daemon.scraper import Scraper
 from arcops.machine import backend_log, cgroup, environment, process, record, spawn
 from arcops.machine.lock import Locks, name_holders
@@ -59,6 +64,7 @@ class Actor:
         scraper: Scraper,
         looks: Looks,
         wake: Callable[[], None],
+        checkpoints: Checkpoints = NOWHERE,
     ) -> None:
         self._paths = paths
         self._clock = clock
@@ -66,6 +72,8 @@ class Actor:
         self._scraper = scraper
         self._looks = looks
         self._wake = wake
+        self._checkpoints = checkpoints
+        self._scene = Scene(str(paths.evidence_dir), clock, journal)
         self._boot_id = process.boot_id()
         self.locks = Locks()
         self.locked_at = 0.0
@@ -98,15 +106,54 @@ class Actor:
                 return None
             case Unbelievable(reason=reason) as unread:
                 if may_live(unread):
-                    raise ArcopsError(f"{reason}, and a backend may be running from it{_who(unread)}", hint=_UNREAD)
+                    raise ArcopsError(f"{reason}, and a backend may be running from it{who(unread)}", hint=UNREAD)
                 record.remove(str(self._paths.record))
                 return reason
             case LaunchRecord():
-                self.live = LiveBackend(
-                    found, str(self._paths.record), adopted=True, wake=self._wake, monotonic=self._clock.monotonic
-                )
+                self._checkpoints.reach(Point.ADOPT_READ)
+                if self._was_never_spawned(found):
+                    record.remove(str(self._paths.record))
+                    return f"launch {found.launch_id} was written down, and its supervisor died before it was started"
+                self.live = self._watched(found, adopted=True)
+                self._checkpoints.reach(Point.ADOPT_TAKEN)
+                self._share_locks(found)
                 await self._scraper.attend(found.launch_id, found.launch, read_key(found.launch))
                 return None
+
+    def _share_locks(self, found: LaunchRecord) -> None:
+        """Hold the adopted backend's locks too: whoever kills its keeper does not free them then.
+
+        Where its lock file was removed meanwhile, the one that is there now is taken. What cannot be had is left as it
+        is: the backend holds it, and that is seen at each look.
+        """
+        keeper = found.keeper
+        try:
+            shared = keeper is not None and process.alive(keeper) and self.locks.inherit(found.launch.locks, keeper.pid)
+            if not shared:
+                shared = self.locks.try_take(found.launch.locks) is None
+        except (BlockedError, OSError):
+            return
+        if shared:
+            self.locked_at = found.spawned_monotonic
+
+    def _was_never_spawned(self, found: LaunchRecord) -> bool:
+        """Nothing of the launch has ever run, and nothing can come any more.
+
+        Every process of it has the locks' descriptors from its first instruction on, so a lock that is free is the
+        proof. Where it is not, whoever has it may be on its way, and the loop waits for what it becomes.
+        """
+        if found.keeper is not None or found.main is not None or not found.launch.locks:
+            return False
+        try:
+            if self.locks.try_take(found.launch.locks) is not None:
+                return False
+        except BlockedError:
+            return False
+        self.locked_at = self._clock.monotonic()
+        if shows_itself(found):
+            self.locks.release()
+            return False
+        return True
 
     async def perform(self, action: Action, state: State) -> bool:  # noqa: C901 - one line an action
         """Do it; true where the world is different at once, so that the loop should look again."""
@@ -126,15 +173,20 @@ class Actor:
                 await self._spawn(launch)
                 return True
             case Terminate(target=target):
-                self._terminate(target)
+                self._terminate(target, state)
                 return False
             case KillEveryone():
                 if self.live is not None:
+                    self._mark_stopping(self.live, state)
                     self.live.kill_everyone()
                 return False
             case Ask(deadline=deadline):
                 if self.live is not None:
                     self._scraper.ask(self.live.record.launch.served_name, deadline)
+                return False
+            case KeepEvidence(what=what):
+                if self.live is not None:
+                    self._scene.keep(what, state, self.live, self._scraper.text)
                 return False
             case MarkProven():
                 self._mark_proven()
@@ -148,6 +200,10 @@ class Actor:
             case _:
                 assert_never(action)
 
+    def close(self) -> None:
+        """What was begun beside the loop tells nobody any more."""
+        self._scene.close()
+
     def ours(self) -> frozenset[int]:
         """Pids of our backend, read afresh; from any thread. Raises OSError."""
         live = self.live
@@ -160,7 +216,7 @@ class Actor:
         return self._unprepared.get(launch.setup, Unknown("the setup script was not run yet", float("-inf")))
 
     def _look(self, state: State) -> None:
-        launch = self.live.record.launch if self.live is not None else state.order.launch
+        launch = self.live.record.launch if self.live is not None else state.order.wanted
         if launch is not None:
             pause = BLOCKED_PAUSE if state.phase is Phase.BLOCKED else 0.0
             self._looks.look(launch, self.ours, pause)
@@ -208,12 +264,13 @@ class Actor:
         except OSError as error:
             self.trouble = f"the launch record cannot be written: {error}"
             return
-        self.live = LiveBackend(
-            entry, str(self._paths.record), adopted=False, wake=self._wake, monotonic=self._clock.monotonic
-        )
+        self._checkpoints.reach(Point.SPAWN_RECORDED)
+        self.live = self._watched(entry, adopted=False)
         try:
             key = spawn_key(launch)
-            self.live.started(self._start(entry, key))
+            child = self._start(entry, key)
+            self._checkpoints.reach(Point.SPAWN_SPAWNED)
+            self.live.started(child)
         except NotHereError as error:
             # Not for good: a key that is being replaced is there again in a moment.
             self.live.was_not_spawned(f"no API key: {error}")
@@ -224,6 +281,16 @@ class Actor:
         self.trouble = None
         await self._scraper.attend(launch_id, launch, key)
         backend_log.prune(str(self._paths.log_dir))
+
+    def _watched(self, entry: LaunchRecord, *, adopted: bool) -> LiveBackend:
+        return LiveBackend(
+            entry,
+            str(self._paths.record),
+            adopted=adopted,
+            wake=self._wake,
+            monotonic=self._clock.monotonic,
+            checkpoints=self._checkpoints,
+        )
 
     def _prepare(self, launch: Launch) -> None:
         """Begin to run the setup script, unless that is under way; the loop is woken when it has ended."""
@@ -262,9 +329,10 @@ class Actor:
             variables["VLLM_API_KEY"] = key
         return variables
 
-    def _terminate(self, target: Target) -> None:
+    def _terminate(self, target: Target, state: State) -> None:
         if self.live is None:
             return
+        self._mark_stopping(self.live, state)
         match target:
             case Target.MAIN:
                 self.live.terminate_main()
@@ -272,6 +340,11 @@ class Actor:
                 self.live.terminate_everyone()
             case _:
                 assert_never(target)
+
+    def _mark_stopping(self, live: LiveBackend, state: State) -> None:
+        """The next supervisor must not take an end that was asked for to be a failure."""
+        if state.failure is None and not live.record.stopping:
+            live.mark_stopping()
 
     def _mark_proven(self) -> None:
         live = self.live
@@ -286,48 +359,3 @@ class Actor:
         if self.live is not None:
             self.live.forget()
         self.live = None
-
-
-_UNREAD = "end that backend (with the arcops that started it, or its processes), remove the record, then start again"
-
-
-def may_live(unread: Unbelievable) -> bool:
-    """Whether a process may still run of which a record speaks that cannot be read: unknown is not gone."""
-    if unread.worthless:
-        return False
-    if unread.enclosure is None or any(one is not None and process.alive(one) for one in (unread.keeper, unread.main)):
-        return True
-    try:
-        return bool(cgroup.members(unread.enclosure, None if unread.keeper is None else unread.keeper.pid))
-    except OSError:
-        return True
-
-
-def _who(unread: Unbelievable) -> str:
-    return "" if unread.main is None else f" (pid {unread.main.pid})"
-
-
-def spawn_key(launch: Launch) -> str | None:
-    """The API key for a backend that is about to be spawned; None only where the launch wants none.
-
-    Raises NotHereError where it wants one and the file yields none, or anybody may read it: better no backend than one
-    that is open to everybody.
-    """
-    if launch.api_key_file is None:
-        return None
-    find_secret(launch.api_key_file, os.environ)
-    key = read_key(launch)
-    if key is None:
-        raise NotHereError(f"{launch.api_key_file} yields no key")
-    return key
-
-
-def read_key(launch: Launch) -> str | None:
-    """The API key: the first line of the profile's file. None where there is none, or it cannot be read (any more)."""
-    if launch.api_key_file is None:
-        return None
-    try:
-        with open(launch.api_key_file, encoding="utf-8") as file:
-            return file.readline().strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None

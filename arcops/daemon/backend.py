@@ -10,11 +10,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from arcops.core.diagnosis import Diagnosis, Evidence, diagnose
-from arcops.core.enclosure import EnclosureKind
+from arcops.core.enclosure import Enclosure, EnclosureKind
 from arcops.core.phase import Phase
 from arcops.core.progress import StartProgress, advance
+from arcops.core.quantity import Known, Unknown
 from arcops.core.world import Backend, Cause, Ending, ProcessId
-from arcops.machine import backend_log, cgroup, keeper_status, process, record, spawn
+from arcops.daemon.checkpoint import NOWHERE, Checkpoints, Point
+from arcops.daemon.kernel_word import RECENT, KernelWord, Lines
+from arcops.machine import backend_log, cgroup, keeper_status, kernel_log, process, record, spawn
 from arcops.machine.backend_log import LogFollower
 from arcops.machine.record import LaunchRecord
 
@@ -41,6 +44,7 @@ class LiveBackend:
         adopted: bool,
         wake: Callable[[], None],
         monotonic: Callable[[], float],
+        checkpoints: Checkpoints = NOWHERE,
     ) -> None:
         self.record = launch
         self.adopted = adopted
@@ -48,6 +52,7 @@ class LiveBackend:
         self._record_path = record_path
         self._wake = wake
         self._monotonic = monotonic
+        self._checkpoints = checkpoints
         self._gone_at: float | None = None
         self._log = LogFollower(launch.log_path)
         self._child: subprocess.Popen[bytes] | None = None
@@ -55,7 +60,10 @@ class LiveBackend:
         self._exit_code: int | None = None
         self._unsaved: str | None = None
         self._unseen: str | None = None
+        self._unlogged: str | None = None
         self._ending: Ending | None = None
+        self._kernel = KernelWord(wake)
+        self._ever: set[int] = set()
         self.seen: tuple[int, ...] = ()
         """Every process of the launch at the last look, the keeper included."""
         for one in (launch.keeper, launch.main):
@@ -71,6 +79,7 @@ class LiveBackend:
         main, keeper = self.record.main, self.record.keeper
         keeper_alive = keeper is not None and process.alive(keeper)
         self._see()
+        self._unlogged = self._look_at_log()
         return Backend(
             launch_id=self.record.launch_id,
             launch=self.record.launch,
@@ -81,12 +90,18 @@ class LiveBackend:
             keeper_alive=keeper_alive,
             spawned_at=self.record.spawned_monotonic,
             proven=self.record.proven,
+            stopping=self.record.stopping,
         )
 
     @property
     def trouble(self) -> str | None:
         """What could not be read or written down about it, in words."""
-        return self._unsaved or self._unseen
+        return self._unsaved or self._unseen or self._unlogged
+
+    def _look_at_log(self) -> str | None:
+        if self.record.main is None or backend_log.size(self.record.log_path) is not None:
+            return None
+        return f"the log of launch {self.record.launch_id} was removed: what it says is lost until it is started anew"
 
     def _see(self) -> None:
         """Take the members; where they cannot be read those of the last look count: unknown is not gone."""
@@ -96,6 +111,7 @@ class LiveBackend:
             self._unseen = f"the processes of launch {self.record.launch_id} cannot be read: {error.strerror}"
         else:
             self._unseen = None
+            self._ever.update(self.seen)
 
     def _lives(self, main: ProcessId, keeper_alive: bool) -> bool:
         """Whether it lives, or has ended a moment ago and the keeper is about to say with which exit code."""
@@ -139,7 +155,9 @@ class LiveBackend:
         if self.record.keeper == keeper and (main is None or self.record.main == main):
             return
         self.record = replace(self.record, keeper=keeper, main=main or self.record.main)
+        self._checkpoints.reach(Point.KEEPER_NAMED if main is None else Point.MAIN_NAMED)
         self._save()
+        self._checkpoints.reach(Point.KEEPER_SAVED if main is None else Point.MAIN_SAVED)
         for one in (keeper, main):
             if one is not None:
                 self._watch(one)
@@ -181,20 +199,34 @@ class LiveBackend:
         """Processor time of the processes of the last look."""
         return process.cpu_seconds(self.seen)
 
-    def ending(self, phase: Phase) -> Ending:
-        """Why the main process ended, judged once from exit code, phase and log."""
+    def ending(self, phase: Phase) -> Ending | None:
+        """Why the main process ended, judged once from exit code, phase, log and the kernel's word; None while that is
+        waited for."""
         if self._ending is None:
-            self._ending = _as_ending(self.record.launch_id, self._diagnose(phase))
+            diagnosis = self._diagnose(phase)
+            self._ending = None if diagnosis is None else _as_ending(self.record.launch_id, diagnosis)
         return self._ending
 
-    def _diagnose(self, phase: Phase) -> Diagnosis:
-        lines = backend_log.tail(self.record.log_path, DIAGNOSED_LINES)
+    def _diagnose(self, phase: Phase) -> Diagnosis | None:
+        launch, now = self.record.launch, self._monotonic()
+        kernel: Lines | None = None
+        if launch.cards or self._exit_code is None or self._exit_code <= 0:
+            # Else it ended by itself and with words of its own, and no card was in play.
+            kernel = self._kernel.since(self.record.spawned_monotonic, now)
+            if kernel is None:
+                return None
+        main = () if self.record.main is None else (self.record.main.pid,)
         evidence = Evidence(
             exit_code=self._exit_code,
-            asked_to_stop=False,
             phase=phase,
-            log=lines,
-            profile_speculates=self.record.launch.speculates,
+            log=backend_log.tail(self.record.log_path, DIAGNOSED_LINES),
+            profile_speculates=launch.speculates,
+            kernel=kernel.value if isinstance(kernel, Known) else None,
+            kernel_unread=kernel.reason if isinstance(kernel, Unknown) else "",
+            kernel_recent=kernel_log.moment(now - RECENT, now),
+            pids=frozenset((*self._ever, *main)) if kernel_log.names_our_pids() else frozenset(),
+            cgroup=_cgroup_name(self.record.enclosure),
+            cards=launch.cards,
         )
         return diagnose(evidence)
 
@@ -226,6 +258,11 @@ class LiveBackend:
         self.record = replace(self.record, proven=True, ready_at=ready_at)
         self._save()
 
+    def mark_stopping(self) -> None:
+        """Its end is asked for, and no failure, whoever sees it."""
+        self.record = replace(self.record, stopping=True)
+        self._save()
+
     def _save(self) -> None:
         """Write the launch record. Where the disk does not take it, the next look tries again."""
         try:
@@ -234,6 +271,16 @@ class LiveBackend:
             self._unsaved = f"the launch record cannot be written: {error.strerror}"
         else:
             self._unsaved = None
+
+    def keep_files(self) -> str | None:
+        """Write the launch record again where somebody has removed it; what was done, in words. Raises OSError.
+
+        The log cannot be put back: the backend has the old file open, and writes there as long as it lives.
+        """
+        if os.path.exists(self._record_path):
+            return None
+        record.write(self._record_path, self.record)
+        return f"the launch record of {self.record.launch_id} was removed by somebody, and is written anew"
 
     def terminate_main(self) -> None:
         if self.record.main is not None:
@@ -264,21 +311,30 @@ class LiveBackend:
 
     def forget(self) -> None:
         """Nothing of it lives: remove what was written down about it. The log stays."""
+        self._kernel.close()
         for one in tuple(self._watched):
             self._unwatch(one)
-        if self._child is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self._child.wait(timeout=1.0)
+        if self._child is not None and self._child.poll() is None:
+            # Gone, and to be reaped in a moment: on a thread, for the loop waits for nobody.
+            asyncio.get_running_loop().run_in_executor(None, self._child.wait)
         with suppress(OSError):
             cgroup.remove(self.record.enclosure)
+        self._checkpoints.reach(Point.FORGET_CLEARED)
         with suppress(FileNotFoundError):
             os.unlink(self.record.status_path)
+        self._checkpoints.reach(Point.FORGET_UNLINKED)
         record.remove(self._record_path)
 
     def detach(self) -> None:
         """Stop watching, leave the backend as it is."""
+        self._kernel.close()
         for one in tuple(self._watched):
             self._unwatch(one)
+
+
+def _cgroup_name(enclosure: Enclosure) -> str:
+    """What the kernel's log calls it by, the last part of its path; empty for a session, which is none."""
+    return "" if enclosure.kind is EnclosureKind.SESSION else os.path.basename(enclosure.name)
 
 
 def _as_ending(launch_id: str, diagnosis: Diagnosis) -> Ending:
@@ -290,4 +346,5 @@ def _as_ending(launch_id: str, diagnosis: Diagnosis) -> Ending:
         deterministic=diagnosis.deterministic,
         points_at_draft=diagnosis.points_at_draft,
         evidence=diagnosis.evidence,
+        fits_context=diagnosis.fits_context,
     )

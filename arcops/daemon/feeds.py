@@ -14,7 +14,7 @@ from arcops import wire
 from arcops.config.paths import Paths
 from arcops.core.errors import ArcopsError, ExitCode
 from arcops.daemon.act import Actor
-from arcops.daemon.journal import Journal
+from arcops.daemon.journal import Journal, data_of
 from arcops.daemon.loop import Loop
 from arcops.daemon.status import StatusWriter
 from arcops.machine import backend_log
@@ -68,7 +68,8 @@ class Feeds:
             after = max(0, self._journal.newest_event + after)
         quiet = 0.0
         while not self.closing.is_set():
-            for event in self._journal.events(after, 1000):
+            new = () if self._journal.newest_event <= after else await self._read_events(after, 1000)
+            for event in new:
                 after = event.id
                 quiet = 0.0
                 yield _event(wire.encode(_wire_event(event)))
@@ -78,10 +79,14 @@ class Feeds:
                 quiet = 0.0
                 yield b": still here\n\n"
 
-    def page_of_events(self, after: int, limit: int) -> tuple[wire.Event, ...]:
+    async def page_of_events(self, after: int, limit: int) -> tuple[wire.Event, ...]:
         if after < 0:
             after = max(0, self._journal.newest_event + after)
-        return tuple(_wire_event(event) for event in self._journal.events(after, limit))
+        return tuple(_wire_event(event) for event in await self._read_events(after, limit))
+
+    async def _read_events(self, after: int, limit: int) -> tuple[StoredEvent, ...]:
+        """On a thread: a disk that hangs holds up this reader alone."""
+        return await asyncio.to_thread(self._journal.events, after, limit)
 
     async def logs(self, lines: int, launch: str | None) -> AsyncGenerator[bytes]:
         """The tail of a log, then its new lines; without a launch, from each launch to the next.
@@ -164,6 +169,7 @@ def _wire_event(event: StoredEvent) -> wire.Event:
         profile=event.profile,
         launch_id=event.launch_id,
         reason=event.reason,
+        cause=data_of(event).cause,
     )
 
 

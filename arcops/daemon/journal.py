@@ -15,9 +15,10 @@ import msgspec
 import structlog
 
 from arcops.core.action import Settle
-from arcops.core.phase import Phase
-from arcops.core.state import Goal, Order, State
+from arcops.core.phase import LATCHED, Phase
+from arcops.core.state import Goal, Order, StandIn, State
 from arcops.core.world import Ending
+from arcops.daemon.checkpoint import NOWHERE, Checkpoints, Point
 from arcops.daemon.clock import Clock
 from arcops.machine.store import Store, StoredEvent, StoredOrder, StoreError
 
@@ -37,8 +38,13 @@ class Attempts:
     failures: tuple[float, ...]
     """When, within the last hour, in seconds since the epoch."""
     latched: bool
+    """In `failed`, or in `wedged` where that is said."""
     reason: str
     failure: Ending | None
+    monotonic: tuple[float, ...] = ()
+    """The same moments on the clock of this boot, which nobody sets."""
+    wedged: bool = False
+    stand_in: StandIn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +64,11 @@ class Journal:
     An order is different: it is acknowledged only once it is written, so `write_order` raises StoreError.
     """
 
-    def __init__(self, store: Store, clock: Clock, boot_id: str) -> None:
+    def __init__(self, store: Store, clock: Clock, boot_id: str, checkpoints: Checkpoints = NOWHERE) -> None:
         self._store = store
         self._clock = clock
         self._boot_id = boot_id
+        self._checkpoints = checkpoints
         self._next_order = store.highest_order_id() + 1
         newest = store.last_events(1)
         self.newest_event = newest[0].id if newest else 0
@@ -126,9 +133,10 @@ class Journal:
                 at=self._clock.wall(),
                 kind=kind,
                 phase=state.phase.value,
-                profile=state.order.profile if state.order.goal is Goal.RUN else None,
+                profile=state.order.wanted_profile if state.order.goal is Goal.RUN else None,
                 launch_id=launch_id,
                 reason=reason,
+                data=_data(kind, state),
             )
         )
 
@@ -158,33 +166,51 @@ class Journal:
             order_id=state.order.id,
             boot_id=self._boot_id,
             failures=tuple(self._clock.to_wall(at) for at in state.failures),
-            latched=state.phase is Phase.FAILED,
+            latched=state.phase in LATCHED,
             reason=state.reason,
             failure=state.failure,
+            monotonic=state.failures,
+            wedged=state.phase is Phase.WEDGED,
+            stand_in=state.order.stand_in,
         )
         self._tell(kept)
 
     def recalled(self, state: State, *, latch: bool) -> State:
-        """`state` with the failures of its order, and with `latch` its latch too, if that was set in this boot.
+        """`state` with the failures of its order, what stands in for it, and with `latch` its latch too.
 
-        A reboot is worth one more attempt: it resets drivers and memory. It does not reset the count.
+        The latter two are of one boot. A reboot is worth one more attempt at what was ordered: it resets drivers and
+        memory. It does not reset the count, which is of what ran last.
         """
         kept = self._recall()
-        if kept is None or kept.order_id != state.order.id or state.order.goal is Goal.STOP:
+        if kept is None:
             return state
+        this_boot = kept.boot_id == self._boot_id
+        previous = state.order.previous
+        if this_boot and previous is not None and previous.id == kept.order_id:
+            # The order under way, if it fails, returns to what stood in for the one before.
+            before = replace(previous, stand_in=kept.stand_in)
+            return replace(state, order=replace(state.order, previous=before))
+        if kept.order_id != state.order.id or state.order.goal is Goal.STOP:
+            return state
+        if not this_boot:
+            return state if kept.stand_in is not None else replace(state, failures=self._by_the_wall(kept.failures))
+        failures = kept.monotonic or self._by_the_wall(kept.failures)
+        state = replace(state, failures=failures, order=replace(state.order, stand_in=kept.stand_in))
+        if not latch or not kept.latched:
+            return state
+        phase = Phase.WEDGED if kept.wedged else Phase.FAILED
+        return replace(state, phase=phase, reason=kept.reason, failure=kept.failure)
+
+    def _by_the_wall(self, failures: tuple[float, ...]) -> tuple[float, ...]:
+        """Wall times of another boot on this one's clock. One in the future is a clock that was set back: it is now."""
         now, wall = self._clock.monotonic(), self._clock.wall()
-        # A time in the future is a clock that was set back: it counts as now.
-        failures = tuple(now - max(0.0, wall - at) for at in kept.failures)
-        state = replace(state, failures=failures)
-        if not latch or not kept.latched or kept.boot_id != self._boot_id:
-            return state
-        return replace(state, phase=Phase.FAILED, reason=kept.reason, failure=kept.failure)
+        return tuple(now - max(0.0, wall - at) for at in failures)
 
     def _recall(self) -> "Attempts | None":
         try:
             text = self._store.recall(_ATTEMPTS)
             return None if text is None else msgspec.json.decode(text, type=Attempts)
-        except (StoreError, msgspec.DecodeError):
+        except (StoreError, msgspec.DecodeError, RecursionError):
             return None
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -245,7 +271,9 @@ class Journal:
                 self._store.add_event(entry)
             case Settle(outcome=outcome, stands=stands):
                 state = "committed" if stands else ("superseded" if outcome.superseded else "failed")
+                self._checkpoints.reach(Point.SETTLE_UNWRITTEN)
                 self._store.settle(outcome.order_id, state, outcome.summary)
+                self._checkpoints.reach(Point.SETTLE_WRITTEN)
             case Attempts():
                 self._store.remember(_ATTEMPTS, msgspec.json.encode(entry).decode())
             case _Loaded(profile=profile, seconds=seconds):
@@ -291,3 +319,23 @@ def _complain(done: "Future[None]") -> None:
     fault = done.exception()
     if fault is not None:
         _log.error("journal", exc_info=fault)
+
+
+class EventData(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an event says beside its words, for programs that read the history."""
+
+    cause: str | None = None
+    """Of the failure that a phase was entered with."""
+
+
+def data_of(event: StoredEvent) -> EventData:
+    """What was stored beside an event; nothing where it was written by another version, or is damaged."""
+    try:
+        return msgspec.json.decode(event.data, type=EventData)
+    except msgspec.MsgspecError:
+        return EventData()
+
+
+def _data(kind: str, state: State) -> str:
+    cause = state.failure.cause.value if kind == "phase" and state.failure is not None else None
+    return msgspec.json.encode(EventData(cause)).decode()

@@ -5,13 +5,17 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from arcops.core.launch import Launch
-from arcops.core.quantity import Known, Reading, Unknown
+from arcops.core.quantity import Known, Reading, T, Unknown
 from arcops.core.world import Card, Holder, Port
+from arcops.daemon.aside import Aside
 from arcops.daemon.clock import Clock
 from arcops.machine import port, process
-from arcops.machine.gpu import Client, find_cards, reader_for
+from arcops.machine.gpu import Asker, Client, find_cards, reader_for
 
 MIB = 1024 * 1024
+
+LOOK_WITHIN = 90.0
+"""Seconds that a look at port or cards may take; it takes some ten milliseconds, and in a hung driver for ever."""
 
 Subject: TypeAlias = tuple[str, int, tuple[str, ...]]
 """What a look is at: host, port and cards. One at another subject says nothing about a launch."""
@@ -22,7 +26,9 @@ _NOTHING = Unknown("not looked yet", float("-inf"))
 class Looks:
     """The last look at the port and the cards of a launch; `look` makes a new one, `seen` gives what it saw."""
 
-    def __init__(self, clock: Clock, wake: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, wake: Callable[[], None], within: float = LOOK_WITHIN) -> None:
+        self._at_port, self._at_cards = Aside[Reading[Port]](within), Aside[Reading[Card]](within)
+        self._asker = Asker()
         self._clock = clock
         self._wake = wake
         self._task: asyncio.Task[None] | None = None
@@ -51,21 +57,32 @@ class Looks:
         self._looking_at = subject
         self._task = asyncio.create_task(self._look(launch, ours, pause))
 
+    async def glance(self, launch: Launch, ours: Callable[[], frozenset[int]]) -> tuple[Reading[Port], Reading[Card]]:
+        """One look for somebody who waits for it, before an order. Whatever goes wrong with it is an absence."""
+        at = self._clock.monotonic()
+        return (
+            await _within(self._at_port, lambda: look_at_port(launch, ours, at), f"port {launch.port}", at),
+            await _within(self._at_cards, lambda: look_at_cards(launch, ours, at, self._asker), "the card", at),
+        )
+
     async def _look(self, launch: Launch, ours: Callable[[], frozenset[int]], pause: float) -> None:
         await asyncio.sleep(pause)
-        # The time is taken before looking: what changes meanwhile must not pass for seen.
-        at = self._clock.monotonic()
-        try:
-            port = await asyncio.to_thread(look_at_port, launch, ours, at)
-            card = await asyncio.to_thread(look_at_cards, launch, ours, at)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong with a look, the loop must hear that it did
-            port = card = Unknown(f"port and card cannot be looked at: {type(error).__name__} {error}", at)
-        self._subject, self._port, self._card = subject_of(launch), port, card
+        self._port, self._card = await self.glance(launch, ours)
+        self._subject = subject_of(launch)
         self._wake()
 
     async def close(self) -> None:
         if self._task is not None:
+            self._task.cancel()
             await asyncio.wait([self._task])
+
+
+async def _within(aside: Aside[Reading[T]], look: Callable[[], Reading[T]], what: str, at: float) -> Reading[T]:
+    """What `look` sees. `at` is from before it: what changes meanwhile must not pass for seen."""
+    try:
+        return await aside.run(look)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong with a look, whoever waits must hear that it did
+        return Unknown(f"{what} cannot be looked at: {type(error).__name__} {error}", at)
 
 
 def subject_of(launch: Launch) -> Subject:
@@ -90,32 +107,35 @@ def look_at_port(launch: Launch, ours: Callable[[], frozenset[int]], at: float) 
     return Known(Port(listeners=holders, ours=mine, bindable=bindable), at)
 
 
-def look_at_cards(launch: Launch, ours: Callable[[], frozenset[int]], at: float) -> Reading[Card]:
-    """Who has memory of the launch's cards?"""
+def look_at_cards(launch: Launch, ours: Callable[[], frozenset[int]], at: float, asker: Asker) -> Reading[Card]:
+    """Who has memory of the launch's cards, and do they answer?"""
     if not launch.cards:
         return Known(Card(holders=(), unreadable=0), at)
     try:
-        return _look_at_cards(launch, ours, at)
+        return _look_at_cards(launch, ours, at, asker)
     except OSError as error:
         return Unknown(f"who holds {', '.join(launch.cards)} cannot be looked at: {error.strerror}", at)
 
 
-def _look_at_cards(launch: Launch, ours: Callable[[], frozenset[int]], at: float) -> Reading[Card]:
+def _look_at_cards(launch: Launch, ours: Callable[[], frozenset[int]], at: float, asker: Asker) -> Reading[Card]:
     """Ours are asked for after the scan, as with the port. Raises OSError."""
-    drivers = {card.address: card.driver for card in find_cards()}
+    cards = {card.address: card for card in find_cards()}
     holders: list[Holder] = []
     unreadable = 0
     for address in launch.cards:
-        reader = reader_for(drivers.get(address))
+        driver = cards[address].driver if address in cards else None
+        if driver is None:
+            # Gone, or with no driver: nobody has memory there, and it is no card to launch on (`fault` says so).
+            continue
+        reader = reader_for(driver)
         if reader is None:
-            driver = drivers.get(address) or "none"
             return Unknown(f"arcops cannot read who holds card {address} (driver: {driver})", at)
         clients, hidden = reader.holders([address])
         unreadable = max(unreadable, hidden)
         own = ours() if clients else frozenset[int]()
         foreign = (client for client in clients if client.resident_bytes > 0 and not own.intersection(client.pids))
         holders.extend(_holder(client) for client in foreign)
-    return Known(Card(holders=tuple(holders), unreadable=unreadable), at)
+    return Known(Card(holders=tuple(holders), unreadable=unreadable, fault=asker.fault(cards, launch.cards)), at)
 
 
 def _ended(pid: int) -> bool:

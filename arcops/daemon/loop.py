@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import structlog
 
+from arcops.core import quality
 from arcops.core.action import (
     Action,
     Ask,
     Forget,
+    KeepEvidence,
     KillEveryone,
     Look,
     MarkProven,
@@ -25,10 +27,11 @@ from arcops.core.admit import AlreadySo, Refusal, Request, admit
 from arcops.core.decide import Decision, decide
 from arcops.core.decide.moves import patience
 from arcops.core.errors import ArcopsError, ExitCode
-from arcops.core.phase import Phase
+from arcops.core.phase import LATCHED, Phase
 from arcops.core.state import Goal, Order, Outcome, State
 from arcops.core.world import World
 from arcops.daemon.act import Actor
+from arcops.daemon.checkpoint import NOWHERE, Checkpoints, Point, after, before, decided, recorded
 from arcops.daemon.clock import Clock
 from arcops.daemon.journal import Journal, stored_order
 from arcops.daemon.observe import Observer
@@ -58,6 +61,7 @@ _DOING: Mapping[type[Action], str] = {
     Terminate: "send SIGTERM to the backend",
     KillEveryone: "kill the backend's processes",
     Ask: "ask the backend",
+    KeepEvidence: "keep evidence",
     MarkProven: "mark the launch as proven",
     Forget: "remove the launch record",
     Settle: "write an outcome down",
@@ -69,13 +73,22 @@ _log = structlog.get_logger(__name__)
 class Loop:
     """Owns the State. Everybody else reads it, or asks for a change with `submit`."""
 
-    def __init__(self, state: State, clock: Clock, observer: Observer, actor: Actor, journal: Journal) -> None:
+    def __init__(
+        self,
+        state: State,
+        clock: Clock,
+        observer: Observer,
+        actor: Actor,
+        journal: Journal,
+        checkpoints: Checkpoints = NOWHERE,
+    ) -> None:
         self.state = state
         self.world: World | None = None
         self._clock = clock
         self._observer = observer
         self._actor = actor
         self._journal = journal
+        self._checkpoints = checkpoints
         self._woken = asyncio.Event()
         self._listeners: set[asyncio.Event] = set()
         self._leaving = False
@@ -110,6 +123,7 @@ class Loop:
                 taken = await self._write(request, order)
                 if taken is not None:
                     self._take(taken)
+                    self._checkpoints.reach(Point.ORDER_TAKEN)
                     return taken.state.order
                 self._withdraw(order)
 
@@ -130,8 +144,10 @@ class Loop:
 
         Raises ArcopsError where it cannot be written, or would be refused now.
         """
+        self._checkpoints.reach(Point.ORDER_UNWRITTEN)
         try:
             await self._journal.write_order(order)
+            self._checkpoints.reach(Point.ORDER_WRITTEN)
         except asyncio.CancelledError:
             self._withdraw(order)
             raise
@@ -168,6 +184,7 @@ class Loop:
         self._leaving = True
         order = Order(0, Goal.STOP, drain=drain, previous=self.state.order)
         self.state = replace(self.state, order=order, failure=None, retry_at=None)
+        self._checkpoints.reach(Point.LEAVING)
         self.wake()
 
     # -- the loop -----------------------------------------------------------------------------------------------------
@@ -177,6 +194,7 @@ class Loop:
             self._woken.clear()
             again = await self.turn()
             if self._leaving and self._has_left():
+                self._checkpoints.reach(Point.LEFT)
                 return
             if not again:
                 await self._rest()
@@ -189,33 +207,46 @@ class Loop:
         """One look, one decision, its actions; true if the world is different at once."""
         self.turns += 1
         self._journal.retry()
-        before = self.state
+        earlier = self.state
         try:
-            world = self._observer.look(before)
+            world = self._observer.look(earlier)
         except OSError as error:
             # What cannot be seen is not judged: the state stays as it is until somebody can look.
             self._fail(World, "look at the backend", error)
             return False
         self._succeed(World)
-        decision = decide(before, world)
+        decision = decide(earlier, world)
+        self._tell_quality(world)
         self.world = world
         self.state = decision.state
-        self._record(before, decision.state)
-        changed = decision.state.phase is not before.phase
+        changed = decision.state.phase is not earlier.phase
+        if changed:
+            self._checkpoints.reach(decided(decision.state.phase))
+        self._record(earlier, decision.state)
+        if changed:
+            self._checkpoints.reach(recorded(decision.state.phase))
         for action in decision.actions:
             changed = await self._perform(action) or changed
         self._tell()
         return changed
 
+    def _tell_quality(self, world: World) -> None:
+        """What has become wrong with a backend that serves, or right again: an event for a change, not for a turn."""
+        for words in quality.changes(self.world, world):
+            _log.warning("quality", words=words)
+            self._journal.event("quality", self.state, words, self._launch_id())
+
     async def _perform(self, action: Action) -> bool:
         """Do it. What the machine refuses is trouble, told and judged by what is seen next, and not our end."""
         kind = type(action)
+        self._checkpoints.reach(before(kind))
         try:
             changed = await self._actor.perform(action, self.state)
         except OSError as error:
             self._fail(kind, _DOING.get(kind, kind.__name__), error)
             return False
         self._succeed(kind)
+        self._checkpoints.reach(after(kind))
         return changed
 
     def _fail(self, what: type[Action | World], doing: str, error: OSError) -> None:
@@ -231,9 +262,14 @@ class Loop:
     def resolved(self, order: Order) -> None:
         """The profile of an order that was waiting for it has been read (or cannot be)."""
         current = self.state.order
-        if current.id == order.id and current.resolving:
-            read = replace(current, launch=order.launch, problem=order.problem, resolving=False)
+        if current.id == order.id:
+            # What runs already, ordered or in place of it, is what it is, whatever the file says now.
+            read = replace(current, fallback=current.fallback or order.fallback, unguarded=order.unguarded)
+            if current.resolving:
+                read = replace(read, launch=order.launch, problem=order.problem, resolving=False)
             self.state = replace(self.state, order=read)
+            if read.unguarded:
+                self._journal.event("trouble", self.state, read.unguarded)
         elif current.previous is not None and current.previous.id == order.id and current.previous.resolving:
             self.state = replace(self.state, order=replace(current, previous=order))
         self.wake()
@@ -241,17 +277,20 @@ class Loop:
     def _launch_id(self) -> str | None:
         return self._actor.live.record.launch_id if self._actor.live is not None else None
 
-    def _record(self, before: State, after: State) -> None:
-        latch_moved = (after.phase is Phase.FAILED) != (before.phase is Phase.FAILED)
+    def _record(self, earlier: State, later: State) -> None:
+        latch_moved = (later.phase in LATCHED) != (earlier.phase in LATCHED)
+        stand_in_moved = later.order.stand_in != earlier.order.stand_in
         # An end of the daemon is no forgiveness: what it clears in memory stays written down for the next one.
-        if not self._leaving and (after.failures != before.failures or latch_moved):
-            self._journal.attempts(after)
-        if after.phase is not before.phase:
+        if not self._leaving and (later.failures != earlier.failures or latch_moved or stand_in_moved):
+            self._journal.attempts(later)
+        if stand_in_moved and later.order.id == earlier.order.id:
+            self._journal.event("stand_in", later, later.reason)
+        if later.phase is not earlier.phase:
             launch_id = self._launch_id()
-            _log.info("phase", phase=after.phase.value, reason=after.reason, launch=launch_id)
-            self._journal.event("phase", after, after.reason, launch_id)
-        for outcome in after.settled:
-            if outcome not in before.settled:
+            _log.info("phase", phase=later.phase.value, reason=later.reason, launch=launch_id)
+            self._journal.event("phase", later, later.reason, launch_id)
+        for outcome in later.settled:
+            if outcome not in earlier.settled:
                 self._tell_outcome(outcome)
 
     def _tell_outcome(self, outcome: Outcome) -> None:

@@ -7,6 +7,7 @@ import signal
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import structlog
 import typer
@@ -19,6 +20,7 @@ from arcops.core.quantity import Known
 from arcops.core.state import NOTHING_ORDERED, Goal, Order, State
 from arcops.daemon.act import Actor
 from arcops.daemon.backend import LiveBackend
+from arcops.daemon.checkpoint import NOWHERE, Checkpoints, Point
 from arcops.daemon.clock import Clock
 from arcops.daemon.feeds import Feeds
 from arcops.daemon.journal import Journal
@@ -26,6 +28,7 @@ from arcops.daemon.looks import Looks
 from arcops.daemon.loop import Loop
 from arcops.daemon.observe import Observer
 from arcops.daemon.orders import Orders
+from arcops.daemon.premises import Premises
 from arcops.daemon.scraper import Scraper
 from arcops.daemon.server import Api, ControlServer
 from arcops.daemon.status import StatusWriter
@@ -54,9 +57,10 @@ class Parts:
     status: StatusWriter
     feeds: Feeds
     server: ControlServer
+    premises: Premises
 
 
-def assemble(paths: Paths, store: Store, clock: Clock) -> Parts:
+def assemble(paths: Paths, store: Store, clock: Clock, checkpoints: Checkpoints = NOWHERE) -> Parts:
     """The wiring: who knows whom."""
     loop: Loop | None = None
 
@@ -64,17 +68,19 @@ def assemble(paths: Paths, store: Store, clock: Clock) -> Parts:
         if loop is not None:
             loop.wake()
 
-    journal = Journal(store, clock, process.boot_id())
+    journal = Journal(store, clock, process.boot_id(), checkpoints)
     scraper, looks = Scraper(clock, wake), Looks(clock, wake)
-    actor = Actor(paths, clock, journal, scraper, looks, wake)
+    actor = Actor(paths, clock, journal, scraper, looks, wake, checkpoints)
     state = State(since=clock.monotonic(), progress_at=clock.monotonic())
-    loop = Loop(state, clock, Observer(clock, actor, scraper, looks), actor, journal)
-    orders = Orders(paths.instance, loop, actor, clock, os.environ)
+    loop = Loop(state, clock, Observer(clock, actor, scraper, looks), actor, journal, checkpoints)
+    orders = Orders(paths.instance, loop, actor, looks, os.environ)
     status = StatusWriter(paths.instance, clock, loop, actor, scraper, journal, Lingering(clock))
     feeds = Feeds(paths, loop, actor, journal, status)
     api = Api(paths.instance, os.getpid(), loop, orders, status, feeds)
     server = ControlServer(api.app(), paths.socket)
-    return Parts(paths, clock, journal, scraper, looks, actor, loop, orders, status, feeds, server)
+    premises = Premises(paths, store, actor, server)
+    status.tell_of(lambda: premises.troubles)
+    return Parts(paths, clock, journal, scraper, looks, actor, loop, orders, status, feeds, server, premises)
 
 
 class Lingering:
@@ -102,23 +108,28 @@ def _user() -> str:
         return str(os.getuid())
 
 
-async def serve(paths: Paths) -> None:
+async def serve(paths: Paths, clock: Clock | None = None, checkpoints: Checkpoints = NOWHERE) -> None:
     """Run the daemon until it is told to end. Raises ArcopsError where it cannot begin."""
     paths.make()
+    guards: list[tuple[DaemonLock, Path]] = []
     with ExitStack() as held:
         # Two, because neither directory settles the other: a second login may bring another runtime directory.
         for path in (paths.daemon_lock, paths.state_lock):
             lock = DaemonLock()
             lock.acquire(str(path))
             held.callback(lock.release)
+            guards.append((lock, path))
         store = Store.open(str(paths.database))
         held.callback(store.close)
-        parts = assemble(paths, store, Clock())
+        parts = assemble(paths, store, clock or Clock(), checkpoints)
         try:
             if store.recovered is not None:
                 parts.journal.event("trouble", parts.loop.state, store.recovered)
+            for lock, path in guards:
+                parts.premises.guard(lock, path)
             parts.server.listen()
             await _restore(parts)
+            checkpoints.reach(Point.RESTORED)
             await _run(parts)
         finally:
             parts.server.close()
@@ -205,12 +216,11 @@ def _order_in_force(journal: Journal) -> Order:
     )
 
 
-async def _resolve(parts: Parts) -> None:
-    """Read the profiles of the orders that were found, beside the loop."""
-    order = parts.loop.state.order
+async def _resolve(parts: Parts, order: Order) -> None:
+    """Read the profiles of the order that was found, and of the one it returns to, beside the loop."""
     for one in (order, order.previous):
-        if one is not None and one.resolving and one.profile is not None:
-            parts.loop.resolved(await parts.orders.restored(one.id, one.profile))
+        if one is not None and one.resolving:
+            parts.loop.resolved(await parts.orders.restored(one))
 
 
 async def _run(parts: Parts) -> None:
@@ -229,8 +239,9 @@ async def _run(parts: Parts) -> None:
     scraping = asyncio.create_task(parts.scraper.run())
     serving = asyncio.create_task(parts.server.run_on_socket())
     telling = asyncio.create_task(_tell_systemd(parts))
+    tending = asyncio.create_task(_tend(parts))
     turning = asyncio.create_task(parts.loop.run())
-    resolving = asyncio.create_task(_resolve(parts))
+    resolving = asyncio.create_task(_resolve(parts, parts.loop.state.order))
     try:
         systemd.notify("READY=1")
         _log.info("ready", socket=str(parts.paths.socket), pid=os.getpid())
@@ -242,17 +253,28 @@ async def _run(parts: Parts) -> None:
         parts.feeds.closing.set()
         parts.loop.wake()
         parts.server.should_exit = True
-        beside = (telling, scraping, resolving, turning)
+        beside = (telling, tending, scraping, resolving, turning)
         for task in beside:
             task.cancel()
         # Whatever one of them ends with, the others and what comes below have to end too.
         for outcome in await asyncio.gather(*beside, serving, return_exceptions=True):
             if isinstance(outcome, Exception):
                 _log.error("ended by a fault", exc_info=outcome)
+        parts.actor.close()
         await parts.looks.close()
         await parts.scraper.leave()
         if parts.actor.live is not None:
             parts.actor.live.detach()
+
+
+async def _tend(parts: Parts) -> None:
+    """Put back what somebody takes away from the file system, and say so."""
+    try:
+        await parts.premises.run(lambda news: parts.journal.event("trouble", parts.loop.state, news))
+    except Exception:
+        # Nobody waits for this task: without a word its end would be seen by the lack of its work only.
+        _log.exception("premises")
+        raise
 
 
 async def _tell_systemd(parts: Parts) -> None:
@@ -262,7 +284,7 @@ async def _tell_systemd(parts: Parts) -> None:
     try:
         while True:
             state = parts.loop.state
-            text = f"{state.order.profile or 'no profile'}: {state.phase.value}, {state.reason}"
+            text = f"{state.order.wanted_profile or 'no profile'}: {state.phase.value}, {state.reason}"
             if text != told:
                 told = text
                 systemd.notify(f"STATUS={text[:200]}")

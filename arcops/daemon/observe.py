@@ -29,24 +29,27 @@ class Observer:
         """The world as it is for `state`: its phase says which signs of life count."""
         backend = self._backend()
         self._scraper.set_pace(pace_of(state.phase))
+        if state.phase is Phase.DRAINING and self._scraper.sample.at < state.since:
+            self._scraper.hurry()
         live = self._actor.live
         ending = None
         if backend is not None and live is not None and ended(backend):
             ending = live.ending(state.phase)
-        port, card = self._looks.seen(backend.launch if backend is not None else state.order.launch)
+        port, card = self._looks.seen(backend.launch if backend is not None else state.order.wanted)
         return World(
             now=self._clock.monotonic(),
             dice=self._clock.dice(),
             lock=self._lock(state, backend),
             port=port,
             card=card,
-            setup=self._actor.setup_of(state.order.launch),
+            setup=self._actor.setup_of(state.order.wanted),
             backend=backend,
             server=self._scraper.server,
             answer=self._scraper.answer,
             activity=self._activity(state),
             requests=requests_of(self._scraper.sample),
             ending=ending,
+            remarks=self._scraper.remarks,
         )
 
     def _backend(self) -> Backend | None:
@@ -60,7 +63,7 @@ class Observer:
     def _lock(self, state: State, backend: Backend | None) -> Reading[Lock]:
         """Ours is what this process holds, or what the backend of an earlier supervisor holds for us."""
         now = self._clock.monotonic()
-        launch = backend.launch if backend is not None else state.order.launch
+        launch = backend.launch if backend is not None else state.order.wanted
         held = self._actor.locks.held
         if launch is None:
             return Known(Lock(ours=bool(held), holders=(), since=self._actor.locked_at), now)
@@ -87,8 +90,7 @@ class Observer:
         if live is None:
             return Unknown("there is no backend", now)
         if state.phase in _STEADY:
-            sample = self._scraper.sample
-            return sample if isinstance(sample, Unknown) else Known(_served(sample.value), sample.at)
+            return served_activity(self._scraper)
         return Known(Activity(live.log_bytes(), live.cpu_seconds(), counters=0.0, kv_usage=0.0), now)
 
 
@@ -107,6 +109,17 @@ def requests_of(sample: Reading[Sample]) -> Reading[int]:
     if running is None or waiting is None:
         return Unknown("vLLM does not say how many requests it has", sample.at)
     return Known(int(running + waiting), sample.at)
+
+
+def served_activity(scraper: Scraper) -> Reading[Activity]:
+    """The signs of life of a backend that serves.
+
+    A page without a number of vLLM's was read all the same: it answers, and says nothing of its work.
+    """
+    sample, text = scraper.sample, scraper.text
+    if isinstance(sample, Known):
+        return Known(_served(sample.value), sample.at)
+    return Known(_served(Sample()), text.at) if isinstance(text, Known) and text.at >= sample.at else sample
 
 
 def _served(sample: Sample) -> Activity:

@@ -10,15 +10,14 @@ import structlog
 
 from arcops.config import Config
 from arcops.core.admit import Refusal, Request, Verb, to_restart
-from arcops.core.decide.sight import obstacle
-from arcops.core.errors import ArcopsError, BlockedError, ExitCode
+from arcops.core.decide.sight import obstacle, remedy
+from arcops.core.errors import ArcopsError, BlockedError, ExitCode, InvalidProfileError
 from arcops.core.launch import Launch
 from arcops.core.quantity import Known
-from arcops.core.state import Goal, Order
+from arcops.core.state import Order
 from arcops.core.world import Holder
 from arcops.daemon.act import SETUP_WITHIN, Actor
-from arcops.daemon.clock import Clock
-from arcops.daemon.looks import look_at_cards, look_at_port
+from arcops.daemon.looks import Looks
 from arcops.daemon.loop import Loop
 from arcops.daemon.status import unread_holders
 from arcops.machine import environment, lock
@@ -33,23 +32,23 @@ _log = structlog.get_logger(__name__)
 class Orders:
     """Resolves, checks and submits. It changes nothing by itself."""
 
-    def __init__(self, instance: str, loop: Loop, actor: Actor, clock: Clock, env: Mapping[str, str]) -> None:
+    def __init__(self, instance: str, loop: Loop, actor: Actor, looks: Looks, env: Mapping[str, str]) -> None:
         self._instance = instance
         self._loop = loop
         self._actor = actor
-        self._clock = clock
+        self._looks = looks
         self._env = env
 
     async def switch(self, request: SwitchRequest) -> tuple[Order | str, tuple[str, ...]]:
         """Raises ArcopsError: 6 for a bad profile, 5 where card or port are taken, 4 when busy."""
         check_drain(request.drain)
-        launch = await self.resolve(request.profile)
+        launch, fallback = await self.resolve(request.profile)
         notes = await self._check_room(launch)
-        plan = (*self.plan(launch, request), *(f"note: {note}" for note in notes))
+        plan = (*self.plan(launch, fallback, request), *(f"note: {note}" for note in notes))
         if request.dry_run:
             return "dry run: nothing was done", plan
         order = await self._loop.submit(
-            Request(Verb.SWITCH, launch, request.drain, replace=request.replace, rollback=request.rollback)
+            Request(Verb.SWITCH, launch, request.drain, request.replace, request.rollback, fallback)
         )
         return order, plan
 
@@ -63,29 +62,62 @@ class Orders:
         profile = to_restart(self._loop.state)
         if isinstance(profile, Refusal):
             raise ArcopsError(profile.reason, hint=profile.hint, exit_code=profile.exit_code)
-        launch = await self.resolve(profile)
+        launch, fallback = await self.resolve(profile)
         await self._check_room(launch)
-        return await self._loop.submit(Request(Verb.RESTART, launch, request.drain, replace=request.replace))
+        return await self._loop.submit(Request(Verb.RESTART, launch, request.drain, request.replace, fallback=fallback))
 
-    async def resolve(self, profile: str) -> Launch:
-        """The launch of a profile as its file says now, with its setup script run. Raises ArcopsError."""
-        launch = await asyncio.to_thread(lambda: Config.load(self._env, instance=self._instance).launch(profile))
+    async def resolve(self, profile: str) -> tuple[Launch, Launch | None]:
+        """The launch of a profile as its file says now, with its setup script run, and that of its `on_failure`.
+
+        Raises ArcopsError.
+        """
+        launch = await self._launch(profile)
         if launch.setup is not None:
             self._actor.setups[launch.setup] = await asyncio.to_thread(
                 environment.sourced, launch.setup, os.environ, SETUP_WITHIN
             )
-        return launch
-
-    async def restored(self, order_id: int, profile: str) -> Order:
-        """The standing order to run `profile`, as after a reboot; with its problem where it cannot be resolved now."""
+        if launch.on_failure is None:
+            return launch, None
         try:
-            launch = await self.resolve(profile)
+            return launch, await self._launch(launch.on_failure)
         except ArcopsError as error:
-            return Order(order_id, Goal.RUN, profile, problem=error.message)
+            raise InvalidProfileError(f"profile {profile}: on_failure: {error.message}", hint=error.hint) from None
+
+    async def _launch(self, profile: str) -> Launch:
+        return await asyncio.to_thread(lambda: Config.load(self._env, instance=self._instance).launch(profile))
+
+    async def restored(self, order: Order) -> Order:
+        """The standing order with its profiles as they are now; with its problem where what is to run cannot be read.
+
+        Of the two profiles, what is ordered and what stands in for it, one may be broken while the other runs.
+        """
+        launch = await self._read(order.profile or "")
+        if isinstance(launch, str):
+            read = replace(order, resolving=False, problem=launch)
+        else:
+            read = replace(order, resolving=False, launch=launch)
+        name = order.stand_in.profile if order.stand_in is not None else None
+        if name is None and read.launch is not None:
+            name = read.launch.on_failure
+        if name is None:
+            return read
+        fallback = await self._read(name)
+        if isinstance(fallback, Launch):
+            return replace(read, fallback=fallback)
+        _log.warning("on_failure", profile=order.profile, problem=fallback)
+        if order.stand_in is None:
+            return replace(read, unguarded=f"on_failure of {order.profile} cannot stand in: {fallback}")
+        return replace(read, problem=fallback)
+
+    async def _read(self, profile: str) -> Launch | str:
+        """A profile's launch, or in words why there is none now."""
+        try:
+            return await self._launch(profile)
+        except ArcopsError as error:
+            return error.message
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the supervisor has a backend to watch
             _log.exception("profile", profile=profile)
-            return Order(order_id, Goal.RUN, profile, problem=f"profile {profile} cannot be read: {error}")
-        return Order(order_id, Goal.RUN, profile, launch)
+            return f"profile {profile} cannot be read: {error}"
 
     async def _check_room(self, launch: Launch) -> tuple[str, ...]:
         """Lock, port and cards, as far as our own backend does not hold them itself. Raises BlockedError.
@@ -97,19 +129,17 @@ class Orders:
         foreign = await asyncio.to_thread(_foreign_holders, [path for path in launch.locks if path not in held], ours)
         if foreign:
             raise BlockedError("; ".join(map(str, foreign)), hint="stop that one first, then try again")
-        at = self._clock.monotonic()
         live = self._actor.live
-        port = await asyncio.to_thread(look_at_port, launch, ours, at)
-        card = await asyncio.to_thread(look_at_cards, launch, ours, at)
+        port, card = await self._looks.glance(launch, ours)
         if isinstance(port, Known) and live is not None and live.record.launch.port == launch.port:
             # Bound by our own backend, whether that shows yet or not; what it leaves behind is judged after its end.
             port = replace(port, value=replace(port.value, bindable=True))
-        found = obstacle(launch, port, card, at)
+        found = obstacle(launch, port, card, min(port.at, card.at))
         if found:
-            raise BlockedError(found, hint="end that process, or choose another port or card")
+            raise BlockedError(found, hint=f"{remedy(port, card)}, or choose another port or card")
         return unread_holders(card.value) if isinstance(card, Known) else ()
 
-    def plan(self, launch: Launch, request: SwitchRequest) -> tuple[str, ...]:
+    def plan(self, launch: Launch, fallback: Launch | None, request: SwitchRequest) -> tuple[str, ...]:
         """What a switch would do, a sentence a step."""
         live = self._actor.live
         steps: list[str] = []
@@ -118,9 +148,11 @@ class Orders:
             steps.append(f"let open requests of {live.record.launch.profile} go on for up to {limit:.0f} s")
             steps.append(f"stop {live.record.launch.profile} (launch {live.record.launch_id}), wait for port and card")
         steps.append(f"start {launch.profile}: {Path(launch.argv[0]).name} on {launch.host}:{launch.port}")
-        steps.append(f"check that it serves {launch.served_name}" + (" and answers" * launch.checks.first_answer))
+        steps.append(f"check that it serves {launch.served_name}" + (" and answers" * launch.checks.asks_first))
         if live is not None and request.rollback:
             steps.append(f"go back to {live.record.launch.profile} if that fails")
+        if fallback is not None:
+            steps.append(f"start {fallback.profile} in its place if it fails for good later on (on_failure)")
         return tuple(steps)
 
 

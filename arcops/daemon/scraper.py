@@ -7,12 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
-from arcops.core import metrics
-from arcops.core.launch import Launch
+from arcops.core import metrics, quality
+from arcops.core.launch import Checks, Launch
 from arcops.core.metrics import Sample
+from arcops.core.quality import Quality
 from arcops.core.quantity import Known, Reading, Unknown
 from arcops.core.rates import Rates, Timed, rates
-from arcops.core.world import Answer, AnswerState, Server
+from arcops.core.world import Answer, AnswerState, Remark, Server
 from arcops.daemon.clock import Clock
 from arcops.machine.vllm import VllmServer
 
@@ -59,6 +60,8 @@ class Scraper:
         self._turn = asyncio.Event()
         self._vllm: VllmServer | None = None
         self._launch_id = ""
+        self._checks = Checks()
+        self._quality = Quality()
         self._probe: asyncio.Task[None] | None = None
         self._fine: deque[Timed] = deque(maxlen=FINE_SAMPLES)
         self._coarse: deque[Timed] = deque(maxlen=COARSE_SAMPLES)
@@ -66,11 +69,13 @@ class Scraper:
         self.answer: Answer | None = None
         self.server: Reading[Server] = self._nothing()
         self.sample: Reading[Sample] = self._nothing()
+        self.text: Reading[str] = self._nothing()
+        """The last metrics page of the backend as it came, or why there is none: for the evidence."""
 
     async def attend(self, launch_id: str, launch: Launch, api_key: str | None) -> None:
         """Turn to another backend; what was known of the last one is forgotten, its samples excepted."""
         await self.leave()
-        self._launch_id = launch_id
+        self._launch_id, self._checks = launch_id, launch.checks
         self._vllm = VllmServer(launch.host, launch.port, api_key, now=self._clock.monotonic)
 
     async def leave(self) -> None:
@@ -81,7 +86,8 @@ class Scraper:
             await asyncio.wait({self._probe})
             self._probe = None
         vllm, self._vllm = self._vllm, None
-        self.answer, self.server, self.sample = None, self._nothing(), self._nothing()
+        self.answer, self.server, self.sample, self.text = None, self._nothing(), self._nothing(), self._nothing()
+        self._quality = Quality()
         if vllm is not None:
             await vllm.close()
 
@@ -90,6 +96,10 @@ class Scraper:
         if pace is not self._pace:
             self._pace = pace
             self._turn.set()
+
+    def hurry(self) -> None:
+        """What was scraped is too old for what is to be decided: scrape now."""
+        self._turn.set()
 
     def ask(self, model: str, deadline: float) -> None:
         """Put one short question; the answer turns up in `answer`. One that is still open counts no more."""
@@ -102,12 +112,13 @@ class Scraper:
 
     async def _ask(self, vllm: VllmServer, model: str, deadline: float) -> None:
         try:
-            said = await vllm.first_answer(model, deadline)
+            said = await vllm.first_answer(model, deadline, self._checks)
             answer = Answer(self._launch_id, said.state, said.detail)
         except Exception as error:  # noqa: BLE001 - a question that comes to nothing has to end all the same
             answer = Answer(self._launch_id, AnswerState.WRONG, _words(error))
         if self._probe is asyncio.current_task():
             self.answer = answer
+            self._quality = quality.answered(self._quality, answer)
             self._wake()
 
     async def run(self) -> None:
@@ -139,6 +150,8 @@ class Scraper:
             case Pace.STEADY:
                 text = await vllm.metrics()
                 if vllm is self._vllm:
+                    # A page that was read stays: what the numbers were before they fell silent is worth keeping.
+                    self.text = text if isinstance(text, Known) or isinstance(self.text, Unknown) else self.text
                     self._take(text)
 
     def _fail(self, vllm: VllmServer, error: Exception) -> None:
@@ -167,6 +180,7 @@ class Scraper:
             self.sample = Unknown("the metrics hold nothing of vLLM's", text.at)
             return
         self.sample = Known(sample, text.at)
+        self._quality = quality.scraped(self._quality, sample)
         self._keep(Timed(text.at, sample, self._launch_id))
 
     def _keep(self, timed: Timed) -> None:
@@ -178,6 +192,11 @@ class Scraper:
         recent = rates([*self._fine][-30:], 2.5 * STEADY_EVERY)
         prefill = recent.prefill if recent.prefilling is None else recent.prefilling.rate
         self.points.append(Point(timed.at, recent.running, recent.waiting, recent.kv_usage, prefill, recent.decode))
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What is wrong with the backend, and no reason to restart it."""
+        return quality.remarks(self._quality, self._checks)
 
     def rates(self, window: float) -> Rates:
         """Rates over the last `window` seconds."""

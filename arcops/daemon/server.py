@@ -99,7 +99,7 @@ class Api:
         if _flag(request, "follow"):
             return _sse(self._feeds.events(after))
         limit = int(_number(request, "limit", 1000, 1, MOST_EVENTS))
-        return _json(wire.Events(events=self._feeds.page_of_events(after, limit)))
+        return _json(wire.Events(events=await self._feeds.page_of_events(after, limit)))
 
     async def _logs(self, request: Request) -> Response:
         lines = int(_number(request, "lines", 200, 0, MOST_LINES))
@@ -145,7 +145,7 @@ def _guarded(handler: Handler) -> Handler:
 async def _no_such_thing(request: Request, _: Exception) -> Response:
     return _error(
         ArcopsError(
-            f"there is no {request.method} {request.url.path}",
+            f"there is no {request.method} {request.scope['path']}",
             hint="docs/control-api.md lists all there is",
             exit_code=ExitCode.USAGE,
         )
@@ -286,7 +286,10 @@ class ControlServer(uvicorn.Server):
             )
         )
         self._path = path
-        self._listener: socket.socket | None = None
+        self._listeners: list[socket.socket] = []
+        self._file: os.stat_result | None = None
+        """The socket's file, as it was made."""
+        self._renewing: set[asyncio.Task[None]] = set()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -294,23 +297,59 @@ class ControlServer(uvicorn.Server):
 
     def listen(self) -> socket.socket:
         """Bind the socket: who connects from here on is answered once `run_on_socket` runs. Raises ArcopsError."""
-        if self._listener is None:
-            self._listener = bind(self._path)
-        return self._listener
+        if not self._listeners:
+            self._bind()
+        return self._listeners[-1]
+
+    def renew(self) -> bool:
+        """Listen anew where the socket's file was removed, or another put in its place; whether that was so.
+
+        Connections that are open go on. Raises ArcopsError where there can be no socket (yet).
+        """
+        if not self.started or self.should_exit or not self._listeners or self._is_still_there():
+            return False
+        listener = self._bind()
+        renewing = asyncio.get_running_loop().create_task(self._accept_on(listener))
+        self._renewing.add(renewing)
+        renewing.add_done_callback(self._renewing.discard)
+        return True
+
+    def _bind(self) -> socket.socket:
+        listener = bind(self._path)
+        self._listeners.append(listener)
+        self._file = os.stat(self._path)
+        return listener
+
+    def _is_still_there(self) -> bool:
+        try:
+            return self._file is not None and os.path.samestat(self._file, os.stat(self._path))
+        except FileNotFoundError:
+            return False
+
+    async def _accept_on(self, listener: socket.socket) -> None:
+        """What uvicorn does for each socket that it is given at its start."""
+
+        def protocol() -> asyncio.Protocol:
+            return _OwnUserProtocol(self.config, self.server_state, self.lifespan.state)
+
+        self.servers.append(await asyncio.get_running_loop().create_server(protocol, sock=listener))
 
     async def run_on_socket(self) -> None:
         """Serve until `should_exit`; the socket's file is removed afterwards. Raises ArcopsError."""
-        listener = self.listen()
+        self.listen()
         try:
-            await self.serve(sockets=[listener])
+            await self.serve(sockets=self._listeners)
         finally:
             self.close()
 
     def close(self) -> None:
         """Let go of the socket, and remove its file; harmless when it is done."""
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            listener.close()
+        if not self._listeners:
+            return
+        mine = self._is_still_there()
+        while self._listeners:
+            self._listeners.pop().close()
+        if mine:
             with suppress(FileNotFoundError):
                 self._path.unlink()
 

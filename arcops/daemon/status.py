@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from arcops import __version__, wire
-from arcops.core.phase import Phase
+from arcops.core.phase import LATCHED, Phase
 from arcops.core.quantity import Known
 from arcops.core.rates import Rates
 from arcops.core.state import Goal, Order, Outcome, State
@@ -16,6 +16,9 @@ from arcops.daemon.clock import Clock
 from arcops.daemon.journal import Journal
 from arcops.daemon.loop import Loop
 from arcops.daemon.scraper import Scraper
+
+CLOCK_DRIFTS = 5.0
+"""Seconds by which the wall clock is corrected without a word; more is a step, and earlier times move with it."""
 
 
 class StatusWriter:
@@ -39,6 +42,11 @@ class StatusWriter:
         self._journal = journal
         self._lingering = lingering
         self._started_at = clock.wall()
+        self._troubles: Callable[[], tuple[str, ...]] = tuple
+
+    def tell_of(self, troubles: Callable[[], tuple[str, ...]]) -> None:
+        """Show these beside the others."""
+        self._troubles = troubles
 
     def status(self, window: float) -> wire.Status:
         """Everything, with rates over the last `window` seconds."""
@@ -88,7 +96,10 @@ class StatusWriter:
     def _backend(self, live: LiveBackend) -> wire.BackendInfo:
         world = self._loop.world
         seen = None if world is None else world.backend
-        launch = live.record.launch
+        launch, ready_at = live.record.launch, live.record.ready_at
+        moved = self._clock.to_wall(live.record.spawned_monotonic) - live.record.spawned_at
+        if abs(moved) < CLOCK_DRIFTS:
+            moved = 0.0
         return wire.BackendInfo(
             launch_id=live.record.launch_id,
             profile=launch.profile,
@@ -96,8 +107,8 @@ class StatusWriter:
             url=f"http://{f'[{launch.host}]' if ':' in launch.host else launch.host}:{launch.port}",
             pid=None if live.record.main is None else live.record.main.pid,
             processes=None if seen is None else len(seen.processes),
-            spawned_at=live.record.spawned_at,
-            ready_at=live.record.ready_at,
+            spawned_at=live.record.spawned_at + moved,
+            ready_at=None if ready_at is None else ready_at + moved,
             enclosure=f"{live.record.enclosure.kind.value} {live.record.enclosure.name}",
             log_path=live.record.log_path,
             speculates=launch.speculates,
@@ -121,8 +132,11 @@ class StatusWriter:
             self._journal.trouble,
             self._actor.trouble,
             None if live is None else live.trouble,
+            _standing_in(self._loop.state),
+            self._loop.state.order.unguarded or None,
         )
-        return tuple(trouble for trouble in found if trouble is not None)
+        remarks = tuple(remark.words for remark in self._scraper.remarks)
+        return tuple(trouble for trouble in found if trouble is not None) + remarks + self._troubles()
 
     def _locks(self, live: LiveBackend | None) -> tuple[str, ...]:
         """What this process holds, and what the backend of an earlier supervisor was seen to hold for us."""
@@ -159,9 +173,23 @@ def _order(order: Order) -> wire.OrderInfo:
         id=order.id,
         goal=order.goal.value,
         profile=order.profile,
+        standing_in=None if order.stand_in is None else order.stand_in.profile,
+        standing_in_because="" if order.stand_in is None else order.stand_in.because,
         committed=order.committed,
-        previous=previous.profile if previous is not None and previous.goal is Goal.RUN else None,
+        previous=previous.wanted_profile if previous is not None and previous.goal is Goal.RUN else None,
     )
+
+
+def _standing_in(state: State) -> str | None:
+    """What was ordered is not what is to run: somebody should know, and do something about it.
+
+    Where that has failed too the phase says so.
+    """
+    order = state.order
+    if order.stand_in is None or state.phase in LATCHED:
+        return None
+    failed, instead = order.profile, order.stand_in.profile
+    return f"{instead} stands in for {failed} until `arcops restart` or a reboot: {order.stand_in.because}"
 
 
 def _failure(state: State) -> wire.FailureInfo | None:
@@ -169,7 +197,11 @@ def _failure(state: State) -> wire.FailureInfo | None:
     if failure is None:
         return None
     return wire.FailureInfo(
-        cause=failure.cause.value, summary=failure.summary, hint=failure.hint, evidence=failure.evidence
+        cause=failure.cause.value,
+        summary=failure.summary,
+        hint=failure.hint,
+        evidence=failure.evidence,
+        fits_context=failure.fits_context,
     )
 
 
@@ -182,4 +214,5 @@ def _outcome(outcome: Outcome) -> wire.OutcomeInfo:
         evidence=outcome.evidence,
         superseded=outcome.superseded,
         returned_to=outcome.returned_to,
+        cause=None if outcome.cause is None else outcome.cause.value,
     )

@@ -87,6 +87,40 @@ def test_a_wrong_value_is_shown_with_what_it_should_be(site: MadeUpSite, line: s
     assert found[0].startswith(f"p.yaml:3: {message}")
 
 
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ("target-onli", "there is no profile 'target-onli'; did you mean target-only?"),
+        ("../../etc/passwd", "there is no profile '../../etc/passwd'"),
+        ("p", "names the profile itself; name another, or set it to null to drop an inherited one"),
+        ("[q]", "should be a valid string, not ('q',)"),
+    ],
+)
+def test_what_is_to_stand_in_has_to_be_another_profile_that_is_there(
+    site: MadeUpSite, named: str, message: str
+) -> None:
+    site.write_profile("p", MINIMAL + f"on_failure: {named}\nserver: {{port: 0}}\n")
+    found = problems(site, "p")
+    assert found[0] == f"p.yaml:3: on_failure: {message}"
+    assert found[1].startswith("p.yaml:4: server.port: ")
+
+
+def test_what_is_to_stand_in_is_named_in_the_launch_and_inherited(site: MadeUpSite) -> None:
+    site.write_profile("safe", MINIMAL)
+    site.write_profile("p", MINIMAL + "on_failure: safe\n")
+    site.write_profile("child", "extends: p\n")
+    site.write_profile("dropped", "extends: p\non_failure: null\n")
+    config = load(site)
+    named = [config.launch(name).on_failure for name in ("safe", "p", "child", "dropped")]
+    assert named == [None, "safe", "safe", None]
+
+
+def test_two_profiles_may_stand_in_for_one_another(site: MadeUpSite) -> None:
+    site.write_profile("p", MINIMAL + "on_failure: q\n")
+    site.write_profile("q", MINIMAL + "on_failure: p\n")
+    assert problems(site, "p") == problems(site, "q") == []
+
+
 def test_extends_merges_mappings_replaces_lists_and_null_removes(site: MadeUpSite) -> None:
     site.write_profile(
         "base",

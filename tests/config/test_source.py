@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -158,3 +159,18 @@ def test_any_text_is_a_mapping_or_a_named_problem(text: str) -> None:
         return
     assert found
     assert all(problem.message for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: " + "[" * 250 + "b," * 100_000 + "]" * 250, "nested more than 20 deep"),
+        ("a: [" + "1," * 400_000 + "]", "holds more than 10000 values"),
+        ("".join(f"k{number}: 1\n" for number in range(60_000)), "holds more than 10000 values"),
+    ],
+    ids=["deep and wide", "a long list", "many keys"],
+)
+def test_a_file_that_is_no_configuration_is_given_up_early(text: str, why: str) -> None:
+    before = process_time()
+    assert any(why in problem for problem in problems(text))
+    assert process_time() - before < 4.0, "seconds; reading them to the end takes ten"

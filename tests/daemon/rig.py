@@ -118,13 +118,17 @@ class Rig:
     def start(self) -> Self:
         """Start the daemon and wait until it answers."""
         self.launch_daemon()
-        eventually(self.answers, why=f"the daemon does not answer: {self.daemon_log()}")
+        eventually(self.answers, within=60.0, why=f"the daemon does not answer: {self.daemon_log()}")
         return self
+
+    def daemon_command(self) -> list[str]:
+        """What is started as the daemon; a rig that tampers with it has another one."""
+        return [sys.executable, "-m", "arcops.daemon.main"]
 
     def launch_daemon(self) -> "subprocess.Popen[bytes]":
         with (self.root / "arcopsd.log").open("ab") as log:
             self.daemon = subprocess.Popen(
-                [sys.executable, "-m", "arcops.daemon.main"],
+                self.daemon_command(),
                 env=self.env(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -183,7 +187,7 @@ class Rig:
     def phase(self) -> str:
         return self.status().phase
 
-    def wait_for(self, *phases: str, within: float = 15.0) -> wire.Status:
+    def wait_for(self, *phases: str, within: float = 60.0) -> wire.Status:
         """Poll until the phase is one of these."""
 
         def there() -> wire.Status | None:

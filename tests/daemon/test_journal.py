@@ -4,6 +4,7 @@ import sqlite3
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from arcops.core.action import Settle
 from arcops.core.errors import ExitCode
 from arcops.core.phase import Phase
-from arcops.core.state import Goal, Order, Outcome, State
+from arcops.core.restart import recent
+from arcops.core.state import Goal, Order, Outcome, StandIn, State
+from arcops.core.world import Cause, Ending
 from arcops.daemon import journal as module
 from arcops.daemon.clock import Clock
 from arcops.daemon.journal import Journal
@@ -144,3 +147,111 @@ async def test_a_backend_that_lives_lifts_the_latch_and_keeps_the_count(tmp_path
         adopted, bare = journal.recalled(fresh, latch=False), journal.recalled(fresh, latch=True)
         assert (adopted.phase, adopted.failures) == (Phase.STOPPED, (100.0, 200.0))
         assert (bare.phase, bare.failures, bare.reason) == (Phase.FAILED, (100.0, 200.0), "broken for good")
+
+
+# -- attempts ---------------------------------------------------------------------------------------------------------
+HOURS = 3600.0
+STANDING = replace(ORDER, committed=True)
+
+
+@asynccontextmanager
+async def kept(path: Path, state: State) -> AsyncGenerator[Store]:
+    """The attempts of `state`, written down by a supervisor whose clocks said 300 and 5300 + 100 h."""
+    store = Store.open(str(path))
+    journal = Journal(store, Clock(monotonic=lambda: 300.0, wall=lambda: 5300.0 + 100 * HOURS), BOOT)
+    try:
+        journal.attempts(state)
+        eventually(lambda: store.recall("attempts"), why="the attempts are not written")
+        yield store
+    finally:
+        await journal.close()
+        store.close()
+
+
+async def read_back(store: Store, state: State, *, boot: str, monotonic: float, wall: float) -> State:
+    """What the next supervisor reads, by clocks that it finds."""
+    journal = Journal(store, Clock(monotonic=lambda: monotonic, wall=lambda: wall), boot)
+    try:
+        return journal.recalled(state, latch=True)
+    finally:
+        await journal.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("step", [0.0, 2 * HOURS, -2 * HOURS], ids=["steady", "forward 2 h", "back 2 h"])
+async def test_within_a_boot_no_step_of_the_wall_clock_changes_when_it_failed(tmp_path: Path, step: float) -> None:
+    failed = State(phase=Phase.BACKOFF, order=STANDING, failures=(100.0, 290.0))
+    async with kept(tmp_path / "arcops.db", failed) as store:
+        wall = 5300.0 + 100 * HOURS + 30.0 + step
+        after = await read_back(store, State(order=STANDING), boot=BOOT, monotonic=330.0, wall=wall)
+        assert after.failures == (100.0, 290.0)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("step", "ages"),
+    [(0.0, (260.0, 70.0)), (2 * HOURS, (260.0 + 2 * HOURS, 70.0 + 2 * HOURS)), (-2 * HOURS, (0.0, 0.0))],
+    ids=["steady", "forward 2 h", "back 2 h"],
+)
+async def test_over_a_reboot_the_wall_clock_counts_and_one_that_was_set_back_forgives_nothing(
+    tmp_path: Path, step: float, ages: tuple[float, ...]
+) -> None:
+    failed = State(phase=Phase.FAILED, order=STANDING, failures=(100.0, 290.0), reason="too often")
+    async with kept(tmp_path / "arcops.db", failed) as store:
+        wall = 5300.0 + 100 * HOURS + 60.0 + step
+        after = await read_back(store, State(order=STANDING), boot="the next", monotonic=10.0, wall=wall)
+        assert tuple(10.0 - at for at in after.failures) == pytest.approx(ages)
+        assert after.phase is Phase.STOPPED, "a reboot is worth one more attempt"
+        assert len(recent(after.failures, 10.0)) == (0 if step > 0 else 2)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("phase", [Phase.FAILED, Phase.WEDGED])
+@pytest.mark.parametrize("boot", [BOOT, "the next"])
+async def test_each_latch_holds_over_supervisors_and_not_over_a_reboot(tmp_path: Path, phase: Phase, boot: str) -> None:
+    ending = Ending("L1", Cause.GPU_WEDGED, "the card is wedged", "reboot", deterministic=True)
+    latched = State(phase=phase, order=STANDING, failure=ending, reason="the card is wedged")
+    async with kept(tmp_path / "arcops.db", latched) as store:
+        after = await read_back(store, State(order=STANDING), boot=boot, monotonic=310.0, wall=5310.0 + 100 * HOURS)
+        expected = (phase, "the card is wedged", ending) if boot == BOOT else (Phase.STOPPED, State().reason, None)
+        assert (after.phase, after.reason, after.failure) == expected
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("boot", [BOOT, "the next"])
+async def test_a_stand_in_is_of_one_boot_and_its_failures_are_not_held_against_what_was_ordered(
+    tmp_path: Path, boot: str
+) -> None:
+    stand_in = StandIn("target-only", "no head")
+    failed = State(phase=Phase.BACKOFF, order=replace(STANDING, stand_in=stand_in), failures=(290.0,))
+    async with kept(tmp_path / "arcops.db", failed) as store:
+        after = await read_back(store, State(order=STANDING), boot=boot, monotonic=310.0, wall=5310.0 + 100 * HOURS)
+        expected = (stand_in, (290.0,)) if boot == BOOT else (None, ())
+        assert (after.order.stand_in, after.failures) == expected
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("boot", [BOOT, "the next"])
+async def test_an_order_under_way_returns_to_what_stood_in_before_it(tmp_path: Path, boot: str) -> None:
+    stand_in = StandIn("target-only", "no head")
+    standing = State(phase=Phase.SERVING, order=replace(STANDING, stand_in=stand_in))
+    async with kept(tmp_path / "arcops.db", standing) as store:
+        under_way = State(order=Order(2, Goal.RUN, "mtp", committed=False, previous=STANDING, returns=True))
+        after = await read_back(store, under_way, boot=boot, monotonic=310.0, wall=5310.0 + 100 * HOURS)
+        assert after.order.stand_in is None
+        assert after.order.previous is not None
+        assert after.order.previous.stand_in == (stand_in if boot == BOOT else None)
+
+
+@pytest.mark.asyncio
+async def test_attempts_that_an_older_arcops_wrote_are_understood(tmp_path: Path) -> None:
+    async with keeping(tmp_path / "arcops.db") as (journal, store):
+        store.remember(
+            "attempts",
+            '{"order_id": 1, "boot_id": "this boot", "failures": [5290.0], "latched": true, "reason": "r",'
+            ' "failure": null}',
+        )
+        after = journal.recalled(State(order=STANDING), latch=True)
+        assert (after.phase, after.failures, after.order.stand_in) == (Phase.FAILED, (290.0,), None)
+        store.remember("attempts", '{"order_id": 1')
+        assert journal.recalled(State(order=STANDING), latch=True) == State(order=STANDING)

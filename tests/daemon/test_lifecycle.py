@@ -1,5 +1,6 @@
 """From an order to a serving backend, and back to nothing."""
 
+import json
 import os
 import signal
 import threading
@@ -10,6 +11,7 @@ import pytest
 
 from arcops import wire
 from tests.daemon.rig import Rig
+from tests.daemon.streams import read_stream
 from tests.helpers import eventually
 
 pytestmark = pytest.mark.processes
@@ -184,6 +186,23 @@ def test_open_requests_finish_before_a_switch_takes_the_backend_down(rig: Rig) -
     usage = answers[0]["usage"]
     assert isinstance(usage, dict)
     assert usage["completion_tokens"] == 800
+
+
+def test_a_request_that_came_a_moment_ago_is_finished_too(rig: Rig) -> None:
+    rig.profile("target-only", limits={"drain": "60s", "shutdown_timeout": "0s"})
+    rig.start()
+    rig.arcops("switch", "target-only")
+    idle_since = rig.status().rates.at
+    eventually(lambda: rig.status().rates.at != idle_since, why="it is not scraped")
+    lines: list[str] = []
+    reader = threading.Thread(target=read_stream, args=(rig, lines, 400))
+    reader.start()
+    eventually(lambda: lines, every=0.005, why="the stream has not begun")
+    with rig.client() as client:
+        client.stop(wire.StopRequest())
+    rig.wait_for("stopped", within=90)
+    reader.join()
+    assert json.loads(lines[-2])["choices"][0]["finish_reason"] == "length"
 
 
 def test_a_backend_that_dies_is_started_again(rig: Rig) -> None:

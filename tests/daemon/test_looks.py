@@ -3,15 +3,19 @@
 import asyncio
 import os
 import socket
+import threading
 from dataclasses import replace
 
 import pytest
 
 from arcops.core.launch import Launch
 from arcops.core.quantity import Known, Unknown
+from arcops.core.world import Card
 from arcops.daemon import looks
+from arcops.daemon.aside import AT_ONCE
 from arcops.daemon.clock import Clock
 from arcops.daemon.looks import Looks, look_at_port
+from arcops.machine.gpu import Asker, CardIdentity
 from tests.core.simulated import launch
 from tests.helpers import free_port
 
@@ -77,7 +81,10 @@ async def test_a_look_that_fails_is_an_absence_and_wakes_the_loop(monkeypatch: p
     one = cpu(free_port())
     eyes.look(one, nobody)
     await woken.soon()
-    assert all(isinstance(seen, Unknown) and "nobody thought of this" in seen.reason for seen in eyes.seen(one))
+    port, card = eyes.seen(one)
+    assert isinstance(port, Known)
+    assert isinstance(card, Unknown)
+    assert card.reason == "the card cannot be looked at: RuntimeError nobody thought of this"
 
 
 def test_a_card_that_cannot_be_read_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +92,7 @@ def test_a_card_that_cannot_be_read_is_unknown(monkeypatch: pytest.MonkeyPatch) 
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(looks, "find_cards", broken)
-    seen = looks.look_at_cards(launch(), nobody, 1.0)
+    seen = looks.look_at_cards(launch(), nobody, 1.0, Asker())
     assert isinstance(seen, Unknown)
     assert "Input/output error" in seen.reason
 
@@ -140,3 +147,66 @@ def test_a_port_that_our_backend_has_bound_and_does_not_listen_on_yet_is_ours_to
     assert isinstance(seen, Known)
     assert seen.value.ours is False
     assert seen.value.listeners == ()
+
+
+ARC = CardIdentity("0000:03:00.0", 0x8086, 0xE223, "xe", "Intel Arc Pro B70", "/dev/null")
+
+
+def look_at(monkeypatch: pytest.MonkeyPatch, *there: CardIdentity) -> "Known[Card] | Unknown":
+    """A look at the card of a launch on a machine with these cards."""
+    monkeypatch.setattr(looks, "find_cards", lambda: there)
+    return looks.look_at_cards(replace(launch(), cards=(ARC.address,)), nobody, 1.0, Asker())
+
+
+@pytest.mark.processes
+def test_a_card_that_does_not_answer_is_seen_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    for there, part in (
+        ((ARC,), "/dev/null is no device of a graphics driver"),
+        ((replace(ARC, driver=None),), "no driver is bound"),
+        ((), "is gone from the PCI bus"),
+    ):
+        seen = look_at(monkeypatch, *there)
+        assert isinstance(seen, Known)
+        assert part in seen.value.fault
+        assert seen.value.holders == ()
+
+
+def test_a_card_whose_holders_arcops_cannot_read_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = look_at(monkeypatch, replace(ARC, driver="nvidia"))
+    assert isinstance(seen, Unknown)
+    assert "cannot read who holds card 0000:03:00.0 (driver: nvidia)" in seen.reason
+
+
+@pytest.mark.asyncio
+async def test_a_look_that_hangs_in_a_driver_is_an_absence_and_the_loop_hears_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lets_go = threading.Event()
+
+    def hangs(*_: object) -> None:
+        lets_go.wait()
+
+    monkeypatch.setattr(looks, "look_at_cards", hangs)
+    woken = Woken()
+    eyes = Looks(Clock(), woken.set, within=0.2)
+    one = cpu(free_port())
+    eyes.look(one, nobody)
+    async with asyncio.timeout(60):
+        await woken.wait()
+    port, card = eyes.seen(one)
+    assert isinstance(card, Unknown)
+    assert "no answer within" in card.reason
+    assert isinstance(port, Known), "which was looked at before, and does not hang"
+    for _ in range(AT_ONCE):
+        _, card = await eyes.glance(one, nobody)
+    assert isinstance(card, Unknown)
+    assert "earlier attempts have not come back" in card.reason, "an order begins no fifth one"
+    lets_go.set()
+
+
+@pytest.mark.asyncio
+async def test_a_look_under_way_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    eyes = Looks(Clock(), lambda: None)
+    eyes.look(cpu(free_port()), nobody, pause=3600.0)
+    async with asyncio.timeout(60):
+        await eyes.close()

@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from arcops.core.quantity import Reading, Unknown
-from arcops.core.world import AnswerState, Server
+from arcops.core.launch import Checks
+from arcops.core.quantity import Known, Reading, Unknown
+from arcops.core.world import Activity, AnswerState, Server
 from arcops.daemon.clock import Clock
+from arcops.daemon.observe import requests_of, served_activity
 from arcops.daemon.scraper import Pace, Scraper
 from arcops.machine.vllm import ProbeAnswer, VllmServer
 from tests.core.simulated import launch
@@ -21,7 +23,7 @@ class Slow:
         self.questions: list[asyncio.Future[ProbeAnswer]] = []
         monkeypatch.setattr(VllmServer, "first_answer", self.first_answer)
 
-    async def first_answer(self, model: str, deadline: float) -> ProbeAnswer:
+    async def first_answer(self, model: str, deadline: float, checks: Checks) -> ProbeAnswer:
         self.questions.append(asyncio.get_running_loop().create_future())
         return await self.questions[-1]
 
@@ -38,7 +40,7 @@ async def attending() -> AsyncGenerator[tuple[Scraper, asyncio.Event]]:
 
 
 async def until(woken: asyncio.Event) -> None:
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(60.0):
         await woken.wait()
     woken.clear()
 
@@ -76,7 +78,7 @@ async def test_leaving_does_not_swallow_the_cancellation_of_who_leaves(monkeypat
     asked, cancelled = asyncio.Event(), asyncio.Event()
     release = asyncio.Event()
 
-    async def stubborn(server: VllmServer, model: str, deadline: float) -> ProbeAnswer:
+    async def stubborn(server: VllmServer, model: str, deadline: float, checks: Checks) -> ProbeAnswer:
         asked.set()
         try:
             await asyncio.Event().wait()
@@ -122,3 +124,32 @@ async def test_a_fault_that_nobody_thought_of_is_an_absence_and_the_scraping_goe
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
+
+
+@pytest.mark.asyncio
+async def test_a_page_without_a_number_of_vllms_is_a_sign_of_life_that_says_nothing_of_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`--disable-log-stats` leaves such a page: nothing is wrong with the backend, and nothing can be read of it."""
+    pages: list[Reading[str]] = []
+
+    async def metrics(self: VllmServer) -> Reading[str]:
+        return pages[0]
+
+    monkeypatch.setattr(VllmServer, "metrics", metrics)
+    async with attending() as (scraper, woken):
+        running = asyncio.create_task(scraper.run())
+        for page, activity in (
+            (Known("python_info 1\n", 5.0), Known(Activity(0, 0.0, 0.0, 0.0), 5.0)),
+            (Unknown("no answer", 6.0), Unknown("no answer", 6.0)),
+        ):
+            pages[:] = [page]
+            woken.clear()
+            scraper.set_pace(Pace.OFF)
+            scraper.set_pace(Pace.STEADY)
+            while scraper.sample.at != page.at:
+                await until(woken)
+            assert served_activity(scraper) == activity
+            assert isinstance(requests_of(scraper.sample), Unknown)
+        running.cancel()
+        await asyncio.wait([running])

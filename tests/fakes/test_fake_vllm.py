@@ -397,11 +397,87 @@ def test_a_hang_answers_health_but_no_request(fake: Start) -> None:
         assert server.post("/v1/completions", STORY).status_code == 200
 
 
+def test_a_start_waits_at_its_gate_and_says_so(fake: Start, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    with fake(start_gate=gate) as server:
+        eventually(lambda: server.text.count("waiting at the gate") > 2, why="it does not wait")
+        assert server.health() is None
+        gate.unlink()
+        server.wait_ready()
+
+
+def test_a_stopped_engine_says_nothing_at_the_gate_and_what_the_gate_says_ends_the_start(
+    fake: Start, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    with fake(start_gate=gate) as server:
+        eventually(lambda: "waiting at the gate" in server.text, why="it does not wait")
+        engine = server.engine()
+        os.kill(engine, signal.SIGSTOP)
+        eventually(lambda: state(engine) == "T", why="it was not stopped")
+        gate.write_text("exit 3")
+        os.kill(engine, signal.SIGCONT)
+        assert server.wait_exit() == 3
+
+
+def test_it_hangs_while_its_answer_gate_is_there(fake: Start, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    with fake(answer_gate=gate) as server:
+        server.wait_ready()
+        with pytest.raises(httpx.ReadTimeout):
+            server.post("/v1/completions", STORY, timeout=0.2)
+        gate.unlink()
+        assert server.post("/v1/completions", STORY).status_code == 200
+
+
+def test_metrics_answer_with_the_status_that_was_asked_for(fake: Start) -> None:
+    with fake(metrics_status=500) as server:
+        server.wait_ready()
+        assert server.get("/metrics").status_code == 500
+        server.misbehave(metrics_status=0)
+        assert server.get("/metrics").status_code == 200
+
+
 def test_garbage_is_one_token_repeated(fake: Start) -> None:
     with fake(garbage=True) as server:
         server.wait_ready()
         answer = server.post("/v1/completions", STORY | {"return_token_ids": True}).json()
         assert len(set(answer["choices"][0]["token_ids"])) == 1
+
+
+def test_it_can_answer_in_earnest_and_something_else(fake: Start) -> None:
+    with fake() as server:
+        server.wait_ready()
+        right = server.post("/v1/completions", STORY).json()["choices"][0]["text"]
+        server.misbehave(astray=True)
+        other = server.post("/v1/completions", STORY).json()["choices"][0]["text"]
+        assert other != right
+        assert len(set(other.split())) > 1
+        server.misbehave(astray=False)
+        assert server.post("/v1/completions", STORY).json()["choices"][0]["text"] == right
+
+
+def test_corrupted_requests_are_counted_where_it_is_told_so(fake: Start) -> None:
+    with fake() as server:
+        server.wait_ready()
+        assert "corrupted_requests" not in server.get("/metrics").text
+        server.misbehave(corrupted=3)
+        assert server.metric("corrupted_requests_total") == 3
+
+
+def test_its_engine_can_hang_in_the_handler_of_sigsegv(fake: Start) -> None:
+    with fake(segv_hangs=True) as server:
+        engine = server.wait_ready().engine()
+        os.kill(engine, signal.SIGSEGV)
+        eventually(lambda: b"SigBlk:\t0000000000000000" not in Path(f"/proc/{engine}/status").read_bytes())
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{server.url}/v1/completions", json=STORY, timeout=0.5, trust_env=False)
+        assert (server.health(), server.metric("prompt_tokens_total")) == (200, 0)
+        os.kill(engine, signal.SIGTERM)
+        assert state(engine) == "S"
 
 
 def test_a_misbehaviour_that_does_not_exist_is_refused(fake: Start) -> None:

@@ -124,7 +124,26 @@ MOMENTS: dict[str, Callable[[], Snapshot]] = {
     "connecting": lambda: no_daemon(link=Link.CONNECTING, problem="", hint="", retry_in=None),
     "numbers-old": lambda: snapshot_of(msgspec.structs.replace(scenes.busy(), rates_age=12.0)),
     "rolled-back": lambda: snapshot_of(rolled_back()),
+    "stood-in": lambda: snapshot_of(stood_in()),
 }
+
+
+def stood_in() -> wire.Status:
+    because = "the draft model's path does not exist; the same launch would fail again"
+    return msgspec.structs.replace(
+        scenes.busy(),
+        reason=f"serving demo, in place of dflash2 ({because})",
+        order=wire.OrderInfo(
+            id=7,
+            goal="run",
+            profile="dflash2",
+            committed=True,
+            standing_in="target-only",
+            standing_in_because=because,
+        ),
+        backend=scenes.backend(profile="target-only", speculates=False),
+        trouble=(f"target-only stands in for dflash2 until `arcops restart` or a reboot: {because}",),
+    )
 
 
 def rolled_back() -> wire.Status:

@@ -96,6 +96,8 @@ def _standing(snapshot: Snapshot, status: wire.Status, width: int) -> Lines:
     lines = list(_said(symbol, ink, phase, rest, width))
     if not status.order.committed:
         lines += _detail(f"order {status.order.id}", _under_way(status.order), width)
+    elif status.order.standing_in is not None:
+        lines += _detail(f"order {status.order.id}", _standing_in(status.order), width)
     if status.failure is not None and snapshot.phase not in _WELL:
         lines += _detail(f"cause ({words.clean(status.failure.cause)})", status.failure.summary, width)
         lines += _detail("hint", status.failure.hint, width)
@@ -112,6 +114,11 @@ def _under_way(order: wire.OrderInfo) -> str:
         return "stop, and run nothing"
     back = f"; if it fails, back to {order.previous}" if order.previous else ""
     return f"run {order.profile or 'unknown'}{back}"
+
+
+def _standing_in(order: wire.OrderInfo) -> str:
+    """What was ordered is not what runs, until somebody orders it again. Why is told among the troubles."""
+    return f"run {order.profile or 'unknown'}; {order.standing_in} stands in for it"
 
 
 def _outcome(status: wire.Status, width: int) -> Lines:

@@ -99,9 +99,12 @@ class Api:
 
     def _metrics(self) -> Reply:
         kind = "text/plain; version=1.0.0; charset=utf-8"
+        if self._settings().metrics_status:
+            return Reply(self._settings().metrics_status)
         if self._settings().metrics_garbage:
             return Reply(200, GARBAGE, kind)
         with self._engine.lock:
+            self._engine.metrics.corrupted = self._settings().corrupted
             return Reply(200, self._engine.metrics.render().encode(), kind)
 
     def _model(self, name: str) -> dict[str, object]:

@@ -5,6 +5,7 @@ what is left of `max_num_batched_tokens` to prefill. While a long prompt is pref
 moves: token counters and histograms wait for the first output, as in vLLM 0.29.
 """
 
+import os
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -12,7 +13,7 @@ from threading import Condition, Thread
 
 from fake_vllm_lib.flags import Flags
 from fake_vllm_lib.metrics import Metrics
-from fake_vllm_lib.process import state_of
+from fake_vllm_lib.process import lost_in_handler, state_of
 from fake_vllm_lib.settings import Settings
 from fake_vllm_lib.text import Tokenizer
 
@@ -48,6 +49,9 @@ CACHE_DEFAULTS = dict.fromkeys(
     "user_specified_mamba_block_size": "False",
 }
 """Labels of cache_config_info on which nothing here depends."""
+
+ASTRAY = 7
+"""Words that an answer in earnest is ahead of the right one."""
 
 
 class Dice:
@@ -156,8 +160,10 @@ class Engine:
 
     @property
     def frozen(self) -> bool:
-        """Hanging, because it was told to or EngineCore was stopped by a signal: nothing moves or is counted."""
-        return self._settings().hang or state_of(self.pid) in ("T", "t", "Z", "")
+        """Hanging, because it was told to or EngineCore was stopped by a signal or hangs in its handler of one."""
+        settings = self._settings()
+        shut = bool(settings.answer_gate) and os.path.exists(settings.answer_gate)
+        return settings.hang or shut or state_of(self.pid) in ("T", "t", "Z", "") or lost_in_handler(self.pid)
 
     def _run(self) -> None:
         while not self._dead:
@@ -305,7 +311,7 @@ class Engine:
     def _next(self, request: Request, index: int) -> int:
         if self._settings().garbage:
             return self._tokenizer.garbage
-        return self._tokenizer.continuation(request.prompt, index)
+        return self._tokenizer.continuation(request.prompt, index + ASTRAY * self._settings().astray)
 
     def _leave(self, request: Request, reason: str, fresh: list[int] | None = None) -> None:
         if request in self.running:

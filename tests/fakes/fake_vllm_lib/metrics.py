@@ -130,6 +130,7 @@ class Metrics:
         self.running = 0
         self.waiting = 0
         self.kv_usage = 0.0
+        self.corrupted = 0
         self.cache: dict[str, str] = {}
 
     def render(self) -> str:
@@ -144,6 +145,9 @@ class Metrics:
         lines += self._gauges()
         for name, text in COUNTERS:
             lines += self._counter(name, text, [((), self.counters[name])])
+        if self.corrupted:
+            text = "Corrupted requests, in terms of total number of requests with NaNs in logits."
+            lines += self._counter("corrupted_requests", text, [((), self.corrupted)])
         by_source = [((("source", source),), float(count)) for source, count in self.sources.items()]
         lines += self._counter("prompt_tokens_by_source", "Number of prompt tokens by source.", by_source)
         by_reason = [((("finished_reason", reason),), float(count)) for reason, count in self.finished.items()]

@@ -59,7 +59,7 @@ def fork(body: Callable[[], None]) -> int:
         os._exit(0)
 
 
-def engine_core(stop_seconds: float, workers: int, deaf: bool) -> int:
+def engine_core(stop_seconds: float, workers: int, deaf: bool, segv_hangs: bool = False) -> int:
     """Start EngineCore: idle, alive when its parent is killed, and with no descriptor of its parent but the log.
 
     The real one is spawned afresh, so it holds neither the listening socket nor a lock that its parent inherited.
@@ -84,6 +84,8 @@ def engine_core(stop_seconds: float, workers: int, deaf: bool) -> int:
             signal.signal(signal.SIGTERM, stop)
 
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if segv_hangs:
+            signal.signal(signal.SIGSEGV, _never_come_back)
         signal.signal(DEAF_ON, be_deaf)
         signal.signal(DEAF_OFF, hear)
         (be_deaf if deaf else hear)()
@@ -97,6 +99,22 @@ def engine_core(stop_seconds: float, workers: int, deaf: bool) -> int:
         return fork(body)
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+
+
+def _never_come_back(*_: object) -> None:
+    """A handler that deadlocks: the process is there, sleeps, and hears nothing but SIGKILL."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    while True:
+        time.sleep(3600)
+
+
+def lost_in_handler(pid: int) -> bool:
+    """Whether a process is in `_never_come_back`: it blocks the signal that nobody else here ever does."""
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/status") as status:
+        for line in status:
+            if line.startswith("SigBlk:"):
+                return bool(int(line.split()[1], 16) >> (signal.SIGSEGV - 1) & 1)
+    return False
 
 
 def _worker() -> None:

@@ -74,7 +74,24 @@ class Server:
                 self._pause(self._given.busy_seconds)
             while self._given.stall_at == stage:
                 self._pause(3600)
+            if stage == "weights" and self._given.start_gate:
+                self._wait_at_gate(self._given.start_gate)
             self._pause(self._given.start_seconds / len(stages))
+
+    def _wait_at_gate(self, gate: str) -> None:
+        """Wait until the file is gone, with a line now and then as long as EngineCore lives and is not stopped."""
+        while True:
+            try:
+                with open(gate) as file:
+                    order = file.read().split()
+            except FileNotFoundError:
+                return
+            if order[:1] == ["exit"]:
+                self._end_core()
+                os._exit(int(order[1]))
+            if process.state_of(self._core) not in ("T", "t"):
+                self._log.line("gate.py:1", "waiting at the gate")
+            self._pause(0.1)
 
     def _failure(self) -> failures.Failure | None:
         """How this start is to fail, if it is."""
@@ -123,7 +140,7 @@ class Server:
                 self._log.line("model.py:2021", f"Using max model len {flags.max_model_len or 32768}")
             case "engine":
                 deaf, workers = self._given.sigterm_deaf, self._given.workers
-                self._core = process.engine_core(self._given.stop_seconds, workers, deaf)
+                self._core = process.engine_core(self._given.stop_seconds, workers, deaf, self._given.segv_hangs)
                 config = f"model='{flags.model}', speculative_config={flags.speculation and flags.speculation.method}"
                 core.line("core.py:123", f"Initializing a V1 LLM engine (v0.29.0) with config: {config}")
             case "weights":

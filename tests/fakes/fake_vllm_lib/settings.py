@@ -32,6 +32,8 @@ class Settings:
     busy_at: str = ""
     """Name of the stage at which the start goes on for `busy_seconds` without a line, but with processor time."""
     busy_seconds: float = 2.0
+    start_gate: str = ""
+    """A file: while it is there the start waits before the weights and says so; `exit N` in it ends the start so."""
     fail_with: str = ""
     """Name of a failure of failures.py that ends the start."""
     fail_at: str = ""
@@ -76,6 +78,8 @@ class Settings:
     # Misbehaviour
     hang: bool = False
     """Answer /health and /metrics, but let every request stall and the counters stand still."""
+    answer_gate: str = ""
+    """A file: while it is there, it hangs."""
     exit_code: int = -1
     """End at once with this code; -1 for not at all."""
     die_signal: int = 0
@@ -84,6 +88,12 @@ class Settings:
     """Kill EngineCore with SIGKILL."""
     garbage: bool = False
     """Answer with one token repeated."""
+    astray: bool = False
+    """Answer in earnest, and something else than usual."""
+    corrupted: int = 0
+    """Requests with NaN in their logits that /metrics tells of; there is no such series at 0."""
+    segv_hangs: bool = False
+    """EngineCore has a handler of SIGSEGV that never comes back, as the real one's deadlocks on a corrupt heap."""
     strike_after: float = 0.0
     """Those of the environment strike this long after readiness."""
     sigterm_deaf: bool = False
@@ -98,6 +108,8 @@ class Settings:
     """Flood the log once ready."""
     metrics_garbage: bool = False
     """Answer /metrics with something that is not metrics."""
+    metrics_status: int = 0
+    """Answer /metrics with this status; 0 for 200."""
     health_status: int = 0
     """Answer /health with this status; 0 for the true one."""
 
