@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 # For vLLM on the CPU: libnuma1, libtcmalloc-minimal4. For the tests: the others.
 PACKAGES := libnuma1 libtcmalloc-minimal4 tmux curl git
 
-.PHONY: help setup interpreter packages runtime demo check format lint types layers fast test bench docs clean
+.PHONY: help setup interpreter packages runtime demo check format lint types layers fast test bench matrix soak docs clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -72,14 +72,28 @@ layers: setup
 	@set -o pipefail; $(BIN)/lint-imports --no-cache | tail -n 12
 
 fast: setup
-	@$(BIN)/pytest -q -m "not real and not processes and not newcomer"
+	@$(BIN)/pytest -q -m "not real and not processes and not newcomer and not fuzz"
 
-test: interpreter setup packages lint types layers ## All of it: about ten minutes.
+test: interpreter setup packages lint types layers ## All of it: about half an hour.
 	@"$(ARCOPS_PYTHON311)" tools/vllm_cpu/build.py >/dev/null
 	@$(BIN)/pytest
 
 bench: interpreter setup packages ## Costs beside their budgets: prints a table.
 	@$(BIN)/python -m tools.bench
+
+matrix: interpreter setup packages ## Every fault in every phase, fake and real vLLM: prints the table, writes docs/faults.md.
+	@"$(ARCOPS_PYTHON311)" tools/vllm_cpu/build.py >/dev/null
+	@results="$$(mktemp)"; trap 'rm -f "$$results"' EXIT; \
+	ARCOPS_MATRIX_RESULTS="$$results" $(BIN)/pytest -q tests/faults/test_matrix_fake.py tests/faults/test_matrix_real.py; \
+	played=$$?; $(BIN)/python -m tests.faults "$$results" && exit $$played
+
+soak: interpreter setup packages ## Laws for 100,000 steps, 300 switches with the fake, 20 with real vLLM, fuzzing: half an hour.
+	@"$(ARCOPS_PYTHON311)" tools/vllm_cpu/build.py >/dev/null
+	@ARCOPS_SOAK_STEPS=$${ARCOPS_SOAK_STEPS:-100000} $(BIN)/pytest -q --timeout 7200 --durations 1 tests/core/test_laws.py
+	@ARCOPS_SOAK_SWITCHES=$${ARCOPS_SOAK_SWITCHES:-300} ARCOPS_SOAK_REAL=$${ARCOPS_SOAK_REAL:-20} \
+	  $(BIN)/pytest -q -s tests/soak
+	@ARCOPS_EVERY_CRASH=1 $(BIN)/pytest -q tests/daemon/test_crash_points.py
+	@$(BIN)/pytest -q -m fuzz tests/fuzz
 
 docs: setup ## Write what documents take from the code.
 	@$(BIN)/python -m tools.docs
