@@ -14,8 +14,9 @@ PYTHON ?= $(shell for p in "$(ARCOPS_PYTHON311)" python3.12 python3.13 python3; 
   "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v "$$p" && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
-# For vLLM on the CPU: libnuma1, libtcmalloc-minimal4. For the tests: the others.
-PACKAGES := libnuma1 libtcmalloc-minimal4 tmux curl git
+# For vLLM on the CPU: libnuma1, libtcmalloc-minimal4. For the tests: the others, from systemd on for a systemd of their own.
+PACKAGES := libnuma1 libtcmalloc-minimal4 tmux curl git \
+  systemd libpam-systemd dbus dbus-user-session polkitd iproute2 util-linux procps
 
 .PHONY: help setup interpreter packages runtime demo check format lint types layers fast test bench matrix soak docs clean
 

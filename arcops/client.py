@@ -88,6 +88,14 @@ class Client:
     def restart(self, request: wire.RestartRequest) -> wire.Accepted:
         return self._post("/v1/restart", request)
 
+    def reload(self) -> wire.Reloaded:
+        """Have site.yaml and the ordered profile read anew."""
+        return self._tell("/v1/reload", wire.ReloadRequest(), wire.Reloaded)
+
+    def keep_backend(self) -> wire.Kept:
+        """Have the daemon leave its backend running, if it is told to end within a minute."""
+        return self._tell("/v1/keep-backend", wire.KeepRequest(), wire.Kept)
+
     def follow_status(self, window: float = 60.0) -> Iterator[wire.Status]:
         """The status again whenever it changes, at least once a second; ends when the daemon does."""
         return self._follow(f"/v1/stream?window={window:.3f}", wire.Status)
@@ -104,10 +112,13 @@ class Client:
             return _decoded(self._http.get(path), kind)
 
     def _post(self, path: str, request: msgspec.Struct) -> wire.Accepted:
+        return self._tell(path, request, wire.Accepted)
+
+    def _tell(self, path: str, request: msgspec.Struct, kind: type[M]) -> M:
         with _as_errors(self._socket):
             content = wire.encode(request)
             answer = self._http.post(path, content=content, headers=_JSON, timeout=_ORDER_TIMEOUT)
-            return _decoded(answer, wire.Accepted)
+            return _decoded(answer, kind)
 
     def _follow(self, path: str, kind: type[M]) -> Iterator[M]:
         with _as_errors(self._socket), self._http.stream("GET", path, timeout=_STREAM_TIMEOUT) as response:
@@ -226,7 +237,7 @@ def _as_errors(socket: Path) -> Generator[None]:
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise NoDaemonError(
             f"no daemon answers on {socket}",
-            hint="start one with `arcopsd`, or `systemctl --user start arcops`",
+            hint="start one with `arcopsd`, or `arcops service start`",
         ) from error
     except httpx.TimeoutException as error:
         raise ArcopsError(

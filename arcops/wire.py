@@ -27,6 +27,17 @@ class DaemonInfo(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     version: str
     started_at: float
+    prefix: str | None = None
+    """`sys.prefix` of the environment that it is installed in; null from a daemon that does not say."""
+
+
+class SurvivalInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the supervisor outlives a logout of its user, and comes back after a reboot; null is unknown."""
+
+    logout: bool | None
+    reboot: bool | None
+    why: str
+    """One sentence that says both."""
 
 
 class OrderInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +140,8 @@ class Status(Message, frozen=True, kw_only=True):
     """Whether the user's services survive a logout and start at boot; null where that cannot be read."""
     trouble: tuple[str, ...] = ()
     """What the daemon cannot do right now (a disk that is full, a log that cannot be read), in words."""
+    survival: SurvivalInfo | None = None
+    """Null from a daemon that does not say."""
     notes: tuple[str, ...] = ()
     """What it cannot see from where it is, for as long as it runs there: to be known, no reason to act."""
 
@@ -166,6 +179,33 @@ class Accepted(Message, frozen=True, kw_only=True):
     done: str | None = None
     plan: tuple[str, ...] = ()
     """What will happen, a sentence each; all there is in a dry run."""
+
+
+class ReloadRequest(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Read the configuration anew."""
+
+
+class Reloaded(Message, frozen=True, kw_only=True):
+    """The configuration was read anew, and is valid."""
+
+    profile: str | None
+    """The ordered profile; null where nothing is ordered to run."""
+    changes: tuple[str, ...]
+    """What differs from what was ordered, a line each."""
+    summary: str
+
+
+class KeepRequest(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Leave the backend running at the daemon's next end."""
+
+
+class Kept(Message, frozen=True, kw_only=True):
+    """The daemon's end leaves the backend running, if it comes soon enough."""
+
+    seconds: float
+    """For how long from now that is so."""
+    launch_id: str | None
+    """The backend that there is; null where there is none."""
 
 
 class ErrorInfo(Message, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ class DaemonEndedError(NoDaemonError):
     """What was followed has come to its end in good order, because the daemon has."""
 
     def __init__(self) -> None:
-        super().__init__("the daemon has ended", hint="start one with `arcopsd`, or `systemctl --user start arcops`")
+        super().__init__("the daemon has ended", hint="start one with `arcopsd`, or `arcops service start`")
 
 
 def client_of(ctx: typer.Context) -> Client:

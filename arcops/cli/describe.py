@@ -112,7 +112,9 @@ def _quantiles(quantiles: Quantiles) -> str:
 
 def _machine(status: wire.Status) -> list[tuple[str, str]]:
     rows = [("locks", ", ".join(status.locks))] if status.locks else []
-    if status.lingering is False:
+    if status.survival is not None:
+        rows.append(("boot", words.clean(status.survival.why)))
+    elif status.lingering is False:
         rows.append(("boot", "lingering is off: nothing of this survives a logout or comes back after a reboot"))
     rows += [("trouble", words.clean(trouble)) for trouble in status.trouble]
     rows += [("note", words.clean(note)) for note in status.notes]

@@ -23,11 +23,14 @@ COMMANDS: list[tuple[str, str, str]] = [
     ("switch", "arcops.cli.switch:switch", "Run another profile instead of what runs now."),
     ("stop", "arcops.cli.stop:stop", "Stop the backend, and run none until told otherwise."),
     ("restart", "arcops.cli.stop:restart", "Run the ordered profile anew."),
+    ("reload", "arcops.cli.reload:reload", "Read the configuration anew, for the next start."),
     ("logs", "arcops.cli.logs:logs", "Show what the backend wrote."),
     ("events", "arcops.cli.events:events", "Show what happened, and why."),
     ("report", "arcops.cli.report:report", "Pack what a maintainer would ask for into one archive."),
     ("profile", "arcops.cli.profile:app", "List, show and check profiles."),
     ("init", "arcops.cli.init:init", "Write a first configuration from what this machine has."),
+    ("service", "arcops.cli.service:app", "Install and run the supervisor as a service of systemd."),
+    ("doctor", "arcops.cli.doctor:doctor", "Look for what is wrong with this machine, and say what helps."),
     ("tui", "arcops.cli.tui:tui", "Show the operator's screen."),
 ]
 """(name, "module:function", help). The function is a typer command, or a `typer.Typer` with commands of its own."""

@@ -71,6 +71,23 @@ def warn(text: str) -> None:
     _to_stderr(f"{paint('warning:', Style.YELLOW, sys.stderr)} {text}")
 
 
+def can_ask() -> bool:
+    """Whether a person sits at both ends: a question can be read, and answered."""
+    try:
+        return sys.stdin.isatty() and sys.stderr.isatty()
+    except (AttributeError, ValueError):  # closed streams
+        return False
+
+
+def confirmed(question: str) -> bool:
+    """Ask on stderr, and read a line from stdin: only y and yes are a yes."""
+    try:
+        _write(sys.stderr, f"{question} [y/N] ")
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+    except OSError:
+        return False
+
+
 def report(error: ArcopsError) -> None:
     """Write what is wrong, and what to do about it, to stderr."""
     _to_stderr(f"{paint('arcops:', Style.RED, sys.stderr)} {printable(error.message)}")

@@ -60,8 +60,13 @@ def to_restart(state: State) -> str | Refusal:
     return state.order.profile
 
 
-def admit(state: State, request: Request, order_id: int, running: str | None) -> Decision | Refusal | AlreadySo:
-    """Judge a request. `running` is the launch id of the backend there is, if any."""
+def admit(
+    state: State, request: Request, order_id: int, running: str | None, *, as_ordered: bool = True
+) -> Decision | Refusal | AlreadySo:
+    """Judge a request. `running` is the launch id of the backend there is, if any.
+
+    `as_ordered`: it was launched as the standing order says now, and not before the order's files were read anew.
+    """
     if request.verb is Verb.STOP:
         return _admit_stop(state, request, order_id, running)
     if (state.phase in UNDER_WAY or not state.order.committed) and not request.replace:
@@ -71,7 +76,7 @@ def admit(state: State, request: Request, order_id: int, running: str | None) ->
         )
     if request.verb is Verb.RESTART:
         return _admit_restart(state, request, order_id, running)
-    return _admit_switch(state, request, order_id, running)
+    return _admit_switch(state, request, order_id, running, as_ordered)
 
 
 def _admit_stop(state: State, request: Request, order_id: int, running: str | None) -> Decision | AlreadySo:
@@ -90,11 +95,14 @@ def _admit_restart(state: State, request: Request, order_id: int, running: str |
     return _switch_to(state, request.launch, request, order_id, running)
 
 
-def _admit_switch(state: State, request: Request, order_id: int, running: str | None) -> Decision | Refusal | AlreadySo:
+def _admit_switch(
+    state: State, request: Request, order_id: int, running: str | None, as_ordered: bool
+) -> Decision | Refusal | AlreadySo:
     launch = request.launch
     if launch is None:
         return _NO_PROFILE
-    if state.phase is Phase.SERVING and state.order.committed and state.order.wanted == launch and running is not None:
+    same = state.order.wanted == launch and as_ordered
+    if state.phase is Phase.SERVING and state.order.committed and same and running is not None:
         if state.order.stand_in is None:
             return AlreadySo(f"{launch.profile} serves already")
         return _keep_stand_in(state, launch, request, order_id)

@@ -27,6 +27,7 @@ from arcops.core.admit import AlreadySo, Refusal, Request, admit
 from arcops.core.decide import Decision, decide
 from arcops.core.decide.moves import patience
 from arcops.core.errors import ArcopsError, ExitCode
+from arcops.core.launch import Launch
 from arcops.core.phase import LATCHED, Phase
 from arcops.core.state import Goal, Order, Outcome, State
 from arcops.core.world import World
@@ -92,6 +93,7 @@ class Loop:
         self._woken = asyncio.Event()
         self._listeners: set[asyncio.Event] = set()
         self._leaving = False
+        self._keeping = False
         self._admitting = asyncio.Lock()
         self._failed: type[Action | World] | None = None
         """What failed last and is still `trouble`: an action, or the look at the world."""
@@ -131,7 +133,7 @@ class Loop:
         """What the order does to the state as it is now. Raises ArcopsError where it is refused."""
         if self._leaving:
             raise ArcopsError("the daemon is stopping", hint="start it again, then repeat the order")
-        match admit(self.state, request, order_id, self._launch_id()):
+        match admit(self.state, request, order_id, self._launch_id(), as_ordered=self._runs_as_ordered()):
             case Refusal(reason=reason, hint=hint, exit_code=code):
                 raise ArcopsError(reason, hint=hint, exit_code=code)
             case AlreadySo(summary=summary):
@@ -187,6 +189,11 @@ class Loop:
         self._checkpoints.reach(Point.LEAVING)
         self.wake()
 
+    def keep(self) -> None:
+        """End after this turn, and leave the backend as it is: the next supervisor takes it up."""
+        self._leaving = self._keeping = True
+        self.wake()
+
     # -- the loop -----------------------------------------------------------------------------------------------------
     async def run(self) -> None:
         """Turn until cancelled, or until a `leave` has come to its end."""
@@ -201,6 +208,8 @@ class Loop:
 
     def _has_left(self) -> bool:
         """Nothing is left to end, or it would not be ended."""
+        if self._keeping:
+            return True
         return self.state.phase is Phase.STUCK or (self.state.phase is Phase.STOPPED and self._actor.live is None)
 
     async def turn(self) -> bool:
@@ -273,6 +282,24 @@ class Loop:
         elif current.previous is not None and current.previous.id == order.id and current.previous.resolving:
             self.state = replace(self.state, order=replace(current, previous=order))
         self.wake()
+
+    def renew(self, order_id: int, launch: Launch, fallback: Launch | None) -> None:
+        """The files of the standing order were read anew: what it launches the next time it launches anything.
+
+        What stands in goes on to, whatever `on_failure` names now: the next order, or a reboot, ends that.
+        """
+        order = self.state.order
+        if order.id == order_id and order.committed:
+            stays = order.stand_in is not None and (fallback is None or fallback.profile != order.stand_in.profile)
+            renewed = replace(
+                order, launch=launch, problem="", fallback=order.fallback if stays else fallback, unguarded=""
+            )
+            self.state = replace(self.state, order=renewed)
+            self.wake()
+
+    def _runs_as_ordered(self) -> bool:
+        """The backend is what the order would launch now; its files may have been read anew since it was launched."""
+        return self._actor.live is None or self._actor.live.record.launch == self.state.order.wanted
 
     def _launch_id(self) -> str | None:
         return self._actor.live.record.launch_id if self._actor.live is not None else None

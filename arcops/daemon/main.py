@@ -19,19 +19,24 @@ from arcops.core.errors import ArcopsError
 from arcops.core.quantity import Known
 from arcops.core.state import NOTHING_ORDERED, Goal, Order, State
 from arcops.daemon.act import Actor
+from arcops.daemon.after_stop import after_stop
 from arcops.daemon.backend import LiveBackend
 from arcops.daemon.checkpoint import NOWHERE, Checkpoints, Point
 from arcops.daemon.clock import Clock
 from arcops.daemon.feeds import Feeds
+from arcops.daemon.handover import Handover
+from arcops.daemon.heartbeat import beating
 from arcops.daemon.journal import Journal
 from arcops.daemon.looks import Looks
 from arcops.daemon.loop import Loop
 from arcops.daemon.observe import Observer
 from arcops.daemon.orders import Orders
 from arcops.daemon.premises import Premises
+from arcops.daemon.reload import Reloader
 from arcops.daemon.scraper import Scraper
 from arcops.daemon.server import Api, ControlServer
 from arcops.daemon.status import StatusWriter
+from arcops.daemon.survival import Survival
 from arcops.machine import linger, process, systemd
 from arcops.machine.lock import DaemonLock
 from arcops.machine.store import Store, StoreError
@@ -57,6 +62,7 @@ class Parts:
     status: StatusWriter
     feeds: Feeds
     server: ControlServer
+    handover: Handover
     premises: Premises
 
 
@@ -74,13 +80,20 @@ def assemble(paths: Paths, store: Store, clock: Clock, checkpoints: Checkpoints 
     state = State(since=clock.monotonic(), progress_at=clock.monotonic())
     loop = Loop(state, clock, Observer(clock, actor, scraper, looks), actor, journal, checkpoints)
     orders = Orders(paths.instance, loop, actor, looks, os.environ)
-    status = StatusWriter(paths.instance, clock, loop, actor, scraper, journal, Lingering(clock))
+    lingering = Lingering(clock)
+    status = StatusWriter(
+        paths.instance, clock, loop, actor, scraper, journal, lingering, Survival(paths, clock, lingering)
+    )
     feeds = Feeds(paths, loop, actor, journal, status)
-    api = Api(paths.instance, os.getpid(), loop, orders, status, feeds)
+    handover = Handover(clock, paths.keeper_dir)
+    reloader = Reloader(paths.instance, loop, orders)
+    api = Api(paths.instance, os.getpid(), loop, orders, status, feeds, reloader, handover)
     server = ControlServer(api.app(), paths.socket)
     premises = Premises(paths, store, actor, server)
     status.tell_of(lambda: premises.troubles)
-    return Parts(paths, clock, journal, scraper, looks, actor, loop, orders, status, feeds, server, premises)
+    return Parts(
+        paths, clock, journal, scraper, looks, actor, loop, orders, status, feeds, server, handover, premises
+    )
 
 
 class Lingering:
@@ -122,6 +135,8 @@ async def serve(paths: Paths, clock: Clock | None = None, checkpoints: Checkpoin
         store = Store.open(str(paths.database))
         held.callback(store.close)
         parts = assemble(paths, store, clock or Clock(), checkpoints)
+        held.enter_context(beating(lambda: parts.loop.turns))
+        parts.handover.begin()
         try:
             if store.recovered is not None:
                 parts.journal.event("trouble", parts.loop.state, store.recovered)
@@ -231,7 +246,10 @@ async def _run(parts: Parts) -> None:
     def end() -> None:
         nonlocal asked
         asked += 1
-        parts.loop.leave(None if asked == 1 else 0.0)
+        if parts.handover.keeps():
+            parts.loop.keep()
+        else:
+            parts.loop.leave(None if asked == 1 else 0.0)
         systemd.notify("STOPPING=1")
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -309,10 +327,16 @@ def configure_logging() -> None:
 def arcopsd(
     instance: str = typer.Option(DEFAULT_INSTANCE, "--instance", "-i", envvar="ARCOPS_INSTANCE", metavar="NAME"),
     version: bool = typer.Option(False, "--version", help="Print the version."),
+    unit: str | None = typer.Option(
+        None, "--after-stop", metavar="UNIT", help="For ExecStopPost=: say how UNIT ended, and end what it left."
+    ),
 ) -> None:
     """Supervise one vLLM server: own the card's lock, run the ordered profile, say why."""
     if version:
         sys.stdout.write(f"arcopsd {__version__}\n")
+        return
+    if unit is not None:
+        after_stop(Paths.of(instance), unit, os.environ)
         return
     configure_logging()
     asyncio.run(serve(Paths.of(instance)))

@@ -23,8 +23,10 @@ from arcops.core.errors import ArcopsError, ExitCode
 from arcops.core.state import Order
 from arcops.daemon.exposition import CONTENT_TYPE, exposition
 from arcops.daemon.feeds import Feeds
+from arcops.daemon.handover import Handover
 from arcops.daemon.loop import Loop
 from arcops.daemon.orders import Orders
+from arcops.daemon.reload import Reloader
 from arcops.daemon.status import StatusWriter
 
 LARGEST_BODY = 64 * 1024
@@ -49,7 +51,19 @@ _log = structlog.get_logger(__name__)
 class Api:
     """The routes. Each handler reads, or submits; none changes the state itself."""
 
-    def __init__(self, instance: str, pid: int, loop: Loop, orders: Orders, status: StatusWriter, feeds: Feeds) -> None:
+    def __init__(
+        self,
+        instance: str,
+        pid: int,
+        loop: Loop,
+        orders: Orders,
+        status: StatusWriter,
+        feeds: Feeds,
+        reloader: Reloader,
+        handover: Handover,
+    ) -> None:
+        self._reloader = reloader
+        self._handover = handover
         self._instance = instance
         self._pid = pid
         self._loop = loop
@@ -76,6 +90,8 @@ class Api:
                 post("/v1/switch", self._switch),
                 post("/v1/stop", self._stop),
                 post("/v1/restart", self._restart),
+                post("/v1/reload", self._reload),
+                post("/v1/keep-backend", self._keep_backend),
             ],
             exception_handlers={404: _no_such_thing, 405: _no_such_thing, Exception: _own_fault},
         )
@@ -120,6 +136,15 @@ class Api:
 
     async def _restart(self, request: Request) -> Response:
         return _json(_accepted(await self._orders.restart(await _body(request, wire.RestartRequest))))
+
+    async def _reload(self, request: Request) -> Response:
+        await _body(request, wire.ReloadRequest)
+        return _json(await self._reloader.reload())
+
+    async def _keep_backend(self, request: Request) -> Response:
+        await _body(request, wire.KeepRequest)
+        live = self._loop.world.backend if self._loop.world is not None else None
+        return _json(wire.Kept(seconds=self._handover.arm(), launch_id=None if live is None else live.launch_id))
 
 
 def _accepted(order: Order | str, plan: tuple[str, ...] = ()) -> wire.Accepted:

@@ -1,6 +1,7 @@
 """The state in words for clients: `wire.Status` from what the loop, the actor and the scraper know."""
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -33,6 +34,7 @@ class StatusWriter:
         scraper: Scraper,
         journal: Journal,
         lingering: Callable[[], bool | None],
+        survival: Callable[[], wire.SurvivalInfo],
     ) -> None:
         self._instance = instance
         self._clock = clock
@@ -41,6 +43,7 @@ class StatusWriter:
         self._scraper = scraper
         self._journal = journal
         self._lingering = lingering
+        self._survival = survival
         self._started_at = clock.wall()
         self._troubles: Callable[[], tuple[str, ...]] = tuple
 
@@ -56,7 +59,9 @@ class StatusWriter:
         return wire.Status(
             instance=self._instance,
             at=self._clock.wall(),
-            daemon=wire.DaemonInfo(pid=os.getpid(), version=__version__, started_at=self._started_at),
+            daemon=wire.DaemonInfo(
+                pid=os.getpid(), version=__version__, started_at=self._started_at, prefix=sys.prefix
+            ),
             phase=state.phase.value,
             phase_code=state.phase.code,
             since=wall(state.since),
@@ -72,6 +77,7 @@ class StatusWriter:
             rates_age=None if numbers.at is None else max(0.0, self._clock.monotonic() - numbers.at),
             window=window,
             lingering=self._lingering(),
+            survival=self._survival(),
             trouble=self._trouble(live),
             notes=notes(self._loop.world),
         )

@@ -18,6 +18,10 @@ from arcops.machine import proc
 _SYSTEMD_ANSWERS_WITHIN = 2.0
 """Seconds. A user manager answers in some 10 ms; one that does not must not hold up a launch."""
 _OURS = "arcops"
+IN_UNIT = "ARCOPS_BACKEND_IN_UNIT"
+"""Set by a system unit that is delegated to its user (Delegate=yes) and whose end spares other processes
+(KillMode=process): then the backend lives in a cgroup below it. A scope is the user's manager's, which may end before.
+"""
 _ROUNDS = 5
 """Rounds of signals in one call: what forks between the list and the signal is met by the next."""
 _SCOPES: dict[str, Path] = {}
@@ -31,8 +35,13 @@ def choose(instance: str, launch_id: str, env: Mapping[str, str]) -> Enclosure:
 
     A scope wherever a user manager answers: it lies outside the supervisor's own unit, so it outlives that unit. Else a
     cgroup of our own, unless it would have to lie in the supervisor's own service, which is emptied when that stops.
+    A service that says (`IN_UNIT`) that it is not comes before all else.
     """
     name = f"{_OURS}-{instance}-{launch_id}"
+    if env.get(IN_UNIT):
+        unit = _own_unit_directory()
+        if unit is not None and os.access(unit / "cgroup.procs", os.W_OK):
+            return Enclosure(EnclosureKind.CGROUP, str(unit / _OURS / f"{instance}-{launch_id}"))
     if _user_manager_answers(env):
         return Enclosure(EnclosureKind.SCOPE, f"{name}.scope")
     for place in _places():
@@ -42,10 +51,17 @@ def choose(instance: str, launch_id: str, env: Mapping[str, str]) -> Enclosure:
 
 
 def wrap(enclosure: Enclosure, argv: Sequence[str]) -> tuple[str, ...]:
-    """The command line that starts `argv` inside; for a scope systemd-run, which executes it in place (same pid)."""
+    """The command line that starts `argv` inside; for a scope systemd-run, which executes it in place (same pid).
+
+    A scope of a supervisor that is a unit is ordered before it, and so stopped after it: at a logout or a shutdown
+    systemd would end both at once, and cut what the supervisor lets drain.
+    """
     if enclosure.kind is not EnclosureKind.SCOPE:
         return tuple(argv)
-    return ("systemd-run", "--user", "--scope", "--collect", "--quiet", f"--unit={enclosure.name}", "--", *argv)
+    unit = _own_unit_directory()
+    order = () if unit is None else (f"--property=Before={unit.name}",)
+    scope = ("systemd-run", "--user", "--scope", "--collect", "--quiet", f"--unit={enclosure.name}", *order)
+    return (*scope, "--", *argv)
 
 
 def enter(enclosure: Enclosure) -> Path | None:
@@ -183,6 +199,14 @@ def _own_group(pid: int | str = "self") -> str | None:
             return next((line[3:].rstrip("\n") for line in file if line.startswith("0::")), None)
     except OSError:
         return None
+
+
+def _own_unit_directory() -> Path | None:
+    """The cgroup of the service that this process runs in; None outside of any, and in a part of one."""
+    mount, own = _mount(), _own_group()
+    if mount is None or own is None or not own.endswith(".service"):
+        return None
+    return mount / own.lstrip("/")
 
 
 def _places() -> Iterator[Path]:

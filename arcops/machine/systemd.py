@@ -1,10 +1,18 @@
-"""What the supervisor tells systemd about itself."""
+"""What the supervisor tells systemd about itself, and asks it about its own unit."""
 
 import os
+import subprocess
+import time
+from collections.abc import Mapping
 from functools import cache
 from typing import Protocol, cast
 
 import sdnotify
+
+from arcops.core.quantity import Known, Reading, Unknown
+
+_ANSWERS_WITHIN = 5.0
+"""Seconds for a look at the jobs, which takes some 10 ms: the end of a unit must not hang on it."""
 
 
 class _Notifier(Protocol):
@@ -27,3 +35,44 @@ def notify(state: str) -> None:
     address = os.environ.get("NOTIFY_SOCKET")
     if address:
         _notifier(address).notify(state)
+
+
+def notify_reloading() -> None:
+    """Say that a reload has begun; `READY=1` says that it is over. Source: sd_notify(3)."""
+    notify(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+
+
+def watchdog_limit(env: Mapping[str, str], pid: int) -> float | None:
+    """Seconds of silence after which systemd ends this process; None where it does not watch it.
+
+    Source: sd_watchdog_enabled(3).
+    """
+    limit = env.get("WATCHDOG_USEC", "")
+    if not limit.isdecimal() or int(limit) == 0 or env.get("WATCHDOG_PID", str(pid)) != str(pid):
+        return None
+    return int(limit) / 1e6
+
+
+def job_of(unit: str, env: Mapping[str, str]) -> Reading[str | None]:
+    """What systemd is about to do with a unit of its own: `stop`, `restart`, `start`, or nothing (None).
+
+    `env` is the environment of one of the unit's processes: it says whether the user's manager or the system's owns it.
+    """
+    # Only the user's manager tells its services its own pid, systemd.exec(5).
+    which = ("--user",) if "MANAGERPID" in env else ("--system",)
+    command = ("systemctl", *which, "--no-pager", "--no-legend", "--plain", "--full", "list-jobs", unit)
+    try:
+        done = subprocess.run(
+            command,
+            env={**env, "SYSTEMD_COLORS": "0", "LC_ALL": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_ANSWERS_WITHIN,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError) as error:
+        return Unknown(f"systemd does not say what it does with {unit}: {error}", time.monotonic())
+    jobs = [line.split() for line in done.stdout.splitlines()]
+    kind = next((fields[2] for fields in jobs if len(fields) >= 4 and fields[1] == unit), None)
+    return Known(kind, time.monotonic())

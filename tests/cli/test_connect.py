@@ -76,7 +76,7 @@ def test_without_a_daemon_every_command_ends_with_8_and_says_how_to_start_one(
     said = arcops(*command.split())
     assert (said.code, said.out) == (8, "")
     assert said.err == (
-        f"arcops: no daemon answers on {path}\nhint: start one with `arcopsd`, or `systemctl --user start arcops`\n"
+        f"arcops: no daemon answers on {path}\nhint: start one with `arcopsd`, or `arcops service start`\n"
     )
 
 

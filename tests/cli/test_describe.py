@@ -104,6 +104,13 @@ def test_trouble_locks_and_lingering_are_told() -> None:
     assert "lingering" not in text(changed(scenes.stopped(), lingering=None))
 
 
+def test_whether_it_survives_is_one_row_in_the_daemons_own_words() -> None:
+    survival = wire.SurvivalInfo(logout=True, reboot=False, why="lingering is on, and so on")
+    said = text(changed(scenes.stopped(), survival=survival, lingering=False))
+    assert "boot         lingering is on, and so on" in said
+    assert "lingering is off" not in said
+
+
 def test_what_cannot_be_seen_is_a_note_and_what_was_not_counted_is_not_zero() -> None:
     said = text(scenes.status(backend=scenes.backend(processes=None), notes=("3 processes of other users", HOSTILE)))
     assert "note         3 processes of other users" in said

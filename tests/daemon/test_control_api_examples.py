@@ -100,13 +100,13 @@ def test_every_command_does_what_it_says(rig: Rig) -> None:
 
 @pytest.mark.processes
 def test_every_path_is_in_the_document_and_there_are_no_others(rig: Rig) -> None:
-    documented = set(re.findall(r"^\| `((?:GET|POST) /[\w/]+)` \|", DOCUMENT.read_text(), re.MULTILINE))
+    documented = set(re.findall(r"^\| `((?:GET|POST) /[\w/-]+)` \|", DOCUMENT.read_text(), re.MULTILINE))
     for path in documented:
         method, _, target = path.partition(" ")
         answer = ask(rig.paths.socket, target) if method == "GET" and target != "/v1/stream" else None
         assert answer is None or answer.status == 200, path
     assert post(rig.paths.socket, "/v1/switch", b"{}").status == 400
-    routes = server.Api.app(server.Api("main", 0, *[None] * 4)).routes  # pyright: ignore[reportArgumentType] - never called
+    routes = server.Api.app(server.Api("main", 0, *[None] * 6)).routes  # pyright: ignore[reportArgumentType] - never called
     assert documented == {
         f"{'POST' if 'POST' in (route.methods or ()) else 'GET'} {route.path}"
         for route in routes

@@ -221,3 +221,15 @@ def test_a_standing_order_whose_draft_is_to_blame_offers_the_way_out_in_status_a
     assert offer in status.reason
     assert offer in reasons(rig, "phase")[-1]
     assert offer in rig.arcops("status").out
+
+
+def test_a_reload_leaves_what_stands_in_as_it_is_whatever_on_failure_says_now(rig: Rig) -> None:
+    pid = pid_of(stood_in(rig))
+    guarded(rig, on_failure="dflash2")
+    assert rig.arcops("reload").code == 0
+    rig.profile("guarded", extends="mtp")
+    assert rig.arcops("reload").code == 0
+    assert pid_of(serving_instead(rig)) == pid
+    rig.kill_daemon()
+    rig.start()
+    assert pid_of(serving_instead(rig)) == pid

@@ -150,7 +150,7 @@ def _request(random: Random) -> Exchange:
 
 def test_requests() -> None:
     stub = cast("object", Stub())
-    app = Api("main", 1, stub, stub, stub, stub).app()  # pyright: ignore[reportArgumentType] - one stub for all four
+    app = Api("main", 1, *[stub] * 6).app()  # pyright: ignore[reportArgumentType] - one stub for all
     running = asyncio.new_event_loop()
     seen: set[int] = set()
 

@@ -46,7 +46,7 @@ def snapshot_of(status: wire.Status | None = None, **changes: object) -> Snapsho
 def no_daemon(**changes: object) -> Snapshot:
     error = NoDaemonError(
         "no daemon answers on /run/user/1000/arcops/main.sock",
-        hint="start one with `arcopsd`, or `systemctl --user start arcops`",
+        hint="start one with `arcopsd`, or `arcops service start`",
     )
     gone = {"link": Link.BROKEN, "problem": error.message, "hint": error.hint, "retry_in": 2.2}
     return replace(snapshot_of(history=(), log=LogTail()), **{**gone, **changes})

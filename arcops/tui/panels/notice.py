@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from arcops import words
 from arcops.core.rates import Prefilling
-from arcops.tui.ink import Ink, Line, Lines, plain, strong
+from arcops.tui.ink import Ink, Line, Lines, plain, quiet, strong
 from arcops.tui.panels.base import Panel, Room
 from arcops.tui.snapshot import Snapshot
 
@@ -13,10 +13,10 @@ class NoticePanel(Panel):
     """A line each, most of the time none."""
 
     def lines(self, snapshot: Snapshot, room: Room) -> Lines:
-        return tuple(_notices(snapshot, room.width))
+        return tuple(_notices(snapshot, room.width, tall=room.tall))
 
 
-def _notices(snapshot: Snapshot, width: int) -> Iterator[Line]:
+def _notices(snapshot: Snapshot, width: int, *, tall: bool) -> Iterator[Line]:
     age = snapshot.numbers_age
     rates = snapshot.rates
     if snapshot.serves and rates.prefilling is not None and rates.at is not None:
@@ -26,6 +26,16 @@ def _notices(snapshot: Snapshot, width: int) -> Iterator[Line]:
     for trouble in () if snapshot.status is None else snapshot.status.trouble:
         for number, text in enumerate(words.wrapped(trouble, width - 2, most=2)):
             yield _warning(text) if number == 0 else (plain(f"  {text}"),)
+    yield from _survival(snapshot, width, tall)
+
+
+def _survival(snapshot: Snapshot, width: int, tall: bool) -> Iterator[Line]:
+    """Whether this outlives a logout and a reboot: said where it does not, and where there is room for good news."""
+    survival = None if snapshot.status is None else snapshot.status.survival
+    if survival is None or (survival.logout and survival.reboot and not tall):
+        return
+    for text in words.wrapped(f"boot: {survival.why}", width, most=2 if tall else 1):
+        yield (quiet(text),)
 
 
 def _warning(text: str) -> Line:

@@ -1,0 +1,54 @@
+"""The end of a supervisor that leaves its backend to the next one, and the mark that says how it was told to end."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from arcops.core.errors import ArcopsError
+from arcops.daemon.clock import Clock
+
+ARMED_FOR: Final = 60.0
+"""Seconds: who asks for it restarts the unit at once. What was asked and forgotten must not change a later stop."""
+STOPPED: Final = "stop"
+KEPT: Final = "keep"
+_MARK = "ended"
+
+
+class Handover:
+    """Whether the next end leaves the backend as it is. Armed by the operator, for a while."""
+
+    def __init__(self, clock: Clock, keeper_dir: Path) -> None:
+        self._clock = clock
+        self._mark = keeper_dir / _MARK
+        self._until = float("-inf")
+        self._keeping: bool | None = None
+
+    def begin(self) -> None:
+        """A supervisor runs again: what the mark says of an earlier end is over."""
+        with suppress(OSError):
+            self._mark.unlink(missing_ok=True)
+
+    def arm(self) -> float:
+        """From now on for a while the end keeps the backend; seconds. Raises ArcopsError where the end has begun."""
+        if self._keeping is not None:
+            raise ArcopsError("the daemon is stopping", hint="`arcops status` says how far it is")
+        self._until = self._clock.monotonic() + ARMED_FOR
+        return ARMED_FOR
+
+    def keeps(self) -> bool:
+        """The supervisor is told to end: whether it leaves the backend. The first time decides, and is written down."""
+        if self._keeping is None:
+            self._keeping = self._clock.monotonic() < self._until
+            # On a tmpfs. Without it the unit asks systemd alone whether a supervisor is to come back.
+            with suppress(OSError):
+                self._mark.write_text(KEPT if self._keeping else STOPPED)
+        return self._keeping
+
+
+def ended_how(keeper_dir: Path) -> str | None:
+    """STOPPED or KEPT, as the last supervisor was told to end; None where nobody told it to."""
+    try:
+        text = (keeper_dir / _MARK).read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return text if text in (STOPPED, KEPT) else None

@@ -1,0 +1,96 @@
+"""Does somebody else hold what a launch needs: memory of a card, or the port?"""
+
+from collections.abc import Sequence
+
+from arcops.core.launch import Launch
+from arcops.core.world import Holder
+from arcops.doctor.finding import Outcome, Verdict, ok, together, unknown
+from arcops.doctor.run import Check
+from arcops.doctor.sight import Sight
+from arcops.machine import cgroup, port, process
+from arcops.machine.gpu import drm, reader_for
+from arcops.machine.record import LaunchRecord
+
+_MIB = 1024 * 1024
+
+
+def ours(sight: Sight) -> frozenset[int]:
+    """Every process of the launch that the record speaks of. Raises OSError."""
+    record = sight.launch()
+    if not isinstance(record, LaunchRecord):
+        return frozenset()
+    sid = None if record.keeper is None else record.keeper.pid
+    named = {one.pid for one in (record.keeper, record.main) if one is not None and process.alive(one)}
+    return frozenset(named.union(cgroup.members(record.enclosure, sid)))
+
+
+def judge_card(address: str, holders: Sequence[Holder], hidden: int) -> Outcome:
+    unseen = f"{hidden} processes of other users may not be looked into: they might hold memory of it" if hidden else ""
+    if holders:
+        summary = "; ".join(str(holder) for holder in holders)
+        return Outcome(Verdict.PROBLEM, summary, tuple(filter(None, [unseen])), _ask_them(holders))
+    if hidden:
+        return unknown(f"nobody else was seen on card {address}, but not everybody can be seen", unseen)
+    return ok(f"nobody else has memory of card {address}")
+
+
+def judge_port(number: int, listeners: Sequence[Holder], profiles: Sequence[str]) -> Outcome:
+    wanted = f"wanted by {', '.join(profiles)}"
+    if not listeners:
+        return ok(f"port {number} is free or ours", wanted)
+    summary = "; ".join(str(holder) for holder in listeners)
+    return Outcome(
+        Verdict.PROBLEM, summary, (wanted,), f"{_ask_them(listeners)}, or give the profile another server.port"
+    )
+
+
+def card_holders(sight: Sight) -> Outcome:
+    cards = sight.usable().cards
+    if not cards:
+        return ok("no profile has a card")
+    drivers = {card.address: card.driver for card in sight.found_cards()}
+    allowed = {command for launch in sight.usable().launches for command in launch.allow_holders}
+    found: list[Outcome] = []
+    for address in cards:
+        if reader_for(drivers.get(address)) is None:
+            found.append(
+                unknown(f"arcops cannot read who holds card {address} (driver: {drivers.get(address) or 'none'})")
+            )
+            continue
+        clients, hidden = drm.holders([address], sight.roots.proc, "/dev")
+        own = ours(sight) if clients else frozenset[int]()
+        foreign = [one for one in clients if one.resident_bytes > 0 and not own.intersection(one.pids)]
+        holders = [_holder(min(one.pids), f"{one.resident_bytes / _MIB:,.0f} MiB of card {address}") for one in foreign]
+        found.append(judge_card(address, [one for one in holders if one.command not in allowed], hidden))
+    return together(found)
+
+
+def ports(sight: Sight) -> Outcome:
+    wanted: dict[int, list[Launch]] = {}
+    for launch in sight.usable().launches:
+        wanted.setdefault(launch.port, []).append(launch)
+    if not wanted:
+        return ok("no profile can run here, so no port is wanted")
+    own: frozenset[int] | None = None
+    found: list[Outcome] = []
+    for number, launches in sorted(wanted.items()):
+        listeners = port.listeners(number)
+        own = ours(sight) if own is None and listeners else own
+        foreign = [one for one in listeners if one.pid is None or one.pid not in (own or ())]
+        holders = [Holder(one.pid, one.command, one.user, f"port {number} ({one.address})") for one in foreign]
+        found.append(judge_port(number, holders, [launch.profile for launch in launches]))
+    return together(found)
+
+
+def _holder(pid: int, what: str) -> Holder:
+    command, user = process.describe(pid)
+    return Holder(pid, command, user, what)
+
+
+def _ask_them(holders: Sequence[Holder]) -> str:
+    pids = [str(holder.pid) for holder in holders if holder.pid is not None]
+    return f"ps -fp {','.join(pids)}   says what they are; end them in their own way" if pids else "sudo ss -ltnp"
+
+
+CARD_HOLDERS = Check("card-holders", "Has somebody else memory of a configured card?", card_holders)
+PORT = Check("port", "Has somebody else the port of a profile?", ports)
