@@ -91,9 +91,7 @@ def assemble(paths: Paths, store: Store, clock: Clock, checkpoints: Checkpoints 
     server = ControlServer(api.app(), paths.socket)
     premises = Premises(paths, store, actor, server)
     status.tell_of(lambda: premises.troubles)
-    return Parts(
-        paths, clock, journal, scraper, looks, actor, loop, orders, status, feeds, server, handover, premises
-    )
+    return Parts(paths, clock, journal, scraper, looks, actor, loop, orders, status, feeds, server, handover, premises)
 
 
 class Lingering:

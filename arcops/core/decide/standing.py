@@ -133,7 +133,8 @@ def _let_go(state: State, world: World, backend: Backend, why: str) -> Decision:
 
 def _open_requests(world: World) -> str:
     if isinstance(world.requests, Known):
-        return f"{world.requests.value} requests are open"
+        count = world.requests.value
+        return f"{count} requests are open" if count else "seeing whether a request is open"
     return f"open requests unknown ({world.requests.reason})"
 
 
