@@ -59,6 +59,7 @@ RULES: Mapping[str, str] = {
     "leave": "an orderly end takes the backend down, and the next supervisor starts what is ordered",
     "hang": "no progress and no answer to one question: a hang, taken down and started again",
     "doubt": "doubt is settled by one question, and a right answer ends it: never one strike",
+    "ask": "metrics that say nothing of vLLM are no reason to doubt it, and one to ask: it answers, and serves on",
     "kill": "deaf to SIGTERM: SIGKILL when the grace is over, then the order goes on",
     "strays": "no process of the launch may live when the next one starts",
     "go on": "the backend needs none of it, and goes on",
@@ -239,7 +240,7 @@ ROWS: tuple[tuple[Fault, Ends], ...] = (
         Fault("metrics-garbage", "/metrics: garbage", "the fake answers bytes that are no metrics"),
         {
             **dict.fromkeys(("starting", "checking"), "/metrics is not read in this phase"),
-            **dict.fromkeys(("idle", "busy"), (End.SAME, "doubt")),
+            **dict.fromkeys(("idle", "busy"), (End.SAME, "ask")),
             "suspect": (End.SAME, "doubt"),
             "draining": (End.OTHER, "time"),
             "stopping": "/metrics is not read in this phase",

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 
@@ -157,12 +158,22 @@ def misbehaves(**settings: object) -> Strike:
         if cell.phase == "checking" and cell.rule == "doubt":
             eventually(lambda: "unhealthy" in stage.status().reason, within=stage.within, why="the 503 is not noticed")
             undo()
+        elif cell.rule == "ask":
+            asked = questions(stage)
+            blow.until = lambda: questions(stage) > asked
         elif cell.rule == "doubt":
             blow.until = lambda: [one for one in stage.events(before) if (one.phase, one.kind) == ("serving", "phase")]
         yield blow
         undo()
 
     return strike
+
+
+def questions(stage: Stage) -> int:
+    """How many completions the backend has begun to answer, by its own log."""
+    backend = stage.status().backend
+    assert backend is not None
+    return Path(backend.log_path).read_text().count("POST /v1/completions")
 
 
 @contextmanager
