@@ -182,14 +182,15 @@ def test_an_adopted_backend_is_watched_and_is_as_old_as_it_is(rig: Rig) -> None:
     assert before is not None
     assert before.ready_at is not None
     assert rig.daemon is not None
-    watched = pidfds(rig.daemon.pid)
-    assert watched == 2
+    supervisor = rig.daemon.pid
+    eventually(lambda: pidfds(supervisor) == 2, why="keeper and server are not watched")
     rig.kill_daemon()
     rig.start()
     after = rig.wait_for("serving").backend
     assert after is not None
     assert after.ready_at == before.ready_at
-    assert pidfds(rig.daemon.pid) == watched
+    adopter = rig.daemon.pid
+    eventually(lambda: pidfds(adopter) == 2, why="what was adopted is not watched like what was started")
 
 
 def pidfds(pid: int) -> int:

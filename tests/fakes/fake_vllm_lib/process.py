@@ -11,6 +11,10 @@ from fake_vllm_lib.log import Log
 
 DEAF_ON, DEAF_OFF = signal.SIGUSR1, signal.SIGUSR2
 """How the API server tells EngineCore to stop, or to begin again, hearing SIGTERM."""
+GROW = signal.SIGURG
+"""How a test has EngineCore take memory, which it otherwise never does."""
+GROWTH = 64 * 1024 * 1024
+"""Bytes that it takes then, and writes to."""
 
 
 def set_name(name: str) -> None:
@@ -71,11 +75,15 @@ def engine_core(stop_seconds: float, workers: int, deaf: bool, segv_hangs: bool 
             fork(_worker)
         set_title("VLLM::EngineCore")
         log = Log("EngineCore")
+        taken: list[bytes] = []
 
         def stop(*_: object) -> None:
             log.line("core.py:1350", "[shutdown] EngineCore: trigger received signal=SIGTERM")
             time.sleep(stop_seconds)
             os._exit(0)
+
+        def grow(*_: object) -> None:
+            taken.append(b"x" * GROWTH)
 
         def be_deaf(*_: object) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -88,6 +96,7 @@ def engine_core(stop_seconds: float, workers: int, deaf: bool, segv_hangs: bool 
             signal.signal(signal.SIGSEGV, _never_come_back)
         signal.signal(DEAF_ON, be_deaf)
         signal.signal(DEAF_OFF, hear)
+        signal.signal(GROW, grow)
         (be_deaf if deaf else hear)()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
         _wait_for_signals()
