@@ -388,3 +388,15 @@ def entries() -> Iterator[Cell | Absent]:
 
 
 CELLS: tuple[Cell, ...] = tuple(entry for entry in entries() if isinstance(entry, Cell))
+
+_ALIKE = frozenset(
+    {
+        *("api-exit-3", "api-sigsegv", "stray", "port-child", "all-sigstop", "metrics-500", "log-flood", "log-deleted"),
+        *("keeper-sigkill", "record-removed", "database-locked", "api-exit-0", "metrics-garbage", "health-503"),
+    }
+)
+"""Faults whose cells resemble those of another row, or of their own row in another phase."""
+_TELLING = frozenset({"starting", "idle", "blocked"})
+
+DAILY: tuple[Cell, ...] = tuple(cell for cell in CELLS if cell.fault not in _ALIKE or cell.phase in _TELLING)
+"""What every run of the tests plays; `make matrix` plays them all."""

@@ -208,11 +208,12 @@ def measured(stage: Stage, cell: Cell, backend: str, blow: Blow, died: float | N
     goal = "serving" if cell.end in (End.SAME, End.ANEW, End.OTHER) else cell.end.value
     there = [event.at for event in told if event.phase == goal and event.kind == "phase"]
     # What the history tells may be the end of the phase that was held, and not of the fault: where the same launch
-    # serves on and was not doubted, and where it was being stopped already.
+    # serves on and was not doubted, and where it was being stopped already, and went on with that.
     held = cell.end is End.SAME and blow.until is None
-    stopped = cell.phase == "stopping" and not cell.fault.startswith(("order", "supervisor"))
+    going_down = cell.phase == "stopping" and not cell.fault.startswith(("order", "supervisor"))
+    harmless = cell.phase == "draining" and cell.rule == "order" and died is None
     noticed = None
-    if told and not held and not stopped:
+    if told and not (held or going_down or harmless):
         noticed = told[0].at - (blow.at if died is None or FAULTS[cell.fault].death else died)
     return Result(
         backend=backend,

@@ -380,7 +380,7 @@ def limits(phase: str, *, hasty: bool) -> dict[str, str]:
     always = {"drain": "1s", "shutdown_timeout": "0s", "clear": "60s"}
     if hasty:
         return {**always, "start_stall": "2s", "stop_grace": "1s", "stall_after": "1.5s", "probe": "3s"}
-    stall_after = "1s" if phase == "suspect" else f"{LONG}s"
+    stall_after = "0.2s" if phase == "suspect" else f"{LONG}s"
     return {**always, "start_stall": f"{LONG}s", "stop_grace": "60s", "stall_after": stall_after, "probe": f"{LONG}s"}
 
 
