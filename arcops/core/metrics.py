@@ -166,7 +166,8 @@ def _parts() -> dict[str, tuple[str, str]]:
 _PARTS = _parts()
 _SPLIT_LABEL = _SPLIT | {old: _SPLIT[today] for old, today in _ALIASES.items() if today in _SPLIT}
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(?=[{ ])")
-_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*(?:\\.[^"\\]*)*)"(?:,|$)')
+# Possessive, and matched where the last one ended: a line of rubbish costs its length, not the square of it.
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)="([^"\\]*+(?:\\.[^"\\]*+)*+)"(?:, ?|$)')
 _NUMBER = re.compile(r" ([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?: -?[0-9]+)?")
 
 
@@ -206,7 +207,13 @@ class _Lines:
         return True
 
     def _read_labelled(self, kind: str, family: str, body: str, value: float) -> bool:
-        labels: dict[str, str] = dict(_LABEL.findall(body))
+        labels: dict[str, str] = {}
+        at = 0
+        while label := _LABEL.match(body, at):
+            labels[label[1]] = label[2]
+            at = label.end()
+        if at != len(body):
+            return False
         if self.model_name is None:
             self.model_name = labels.get("model_name")
         match kind:
