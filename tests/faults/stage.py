@@ -83,6 +83,7 @@ class Stage:
     other = "other"
     model = "tiny"
     within = WITHIN
+    stream_tokens = STREAM_TOKENS
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -198,7 +199,7 @@ class Stage:
         self.rig.complete(tokens=2, timeout=self.within)
 
     def open_stream(self) -> Stream:
-        self.stream = stream = Stream(self.rig.port, self.model, STREAM_TOKENS)
+        self.stream = stream = Stream(self.rig.port, self.model, self.stream_tokens)
         eventually(lambda: stream.events > 2, within=self.within, why="the stream has not begun")
         return stream
 

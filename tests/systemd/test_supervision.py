@@ -226,32 +226,16 @@ def test_a_reload_is_over_when_it_says_so_and_a_bad_file_changes_nothing(house: 
     house.profile("target")
 
 
-def test_two_instances_serve_on_two_cards(box: Box) -> None:
+def test_a_card_that_its_driver_does_not_serve_is_named_and_nothing_is_launched_on_it(box: Box) -> None:
     box.add_user("pair")
     house = Household(box, "pair").install()
-    site = {
-        **house.site(),
-        "cards": list(CARDS),
-        "instances": {
-            name: {"cards": [card], "port": port}
-            for name, card, port in zip(("left", "right"), CARDS, (8201, 8202), strict=True)
-        },
-    }
-    house.write(".config/arcops/site.yaml", json.dumps(site))
-    device = {"kind": "xpu"}
-    house.profile("target", device=device, server={})
-    house.profile("both", device={"kind": "xpu", "cards": list(CARDS)}, server={"port": 8203})
-    for name in ("left", "right"):
+    cards = {name: {"cards": [card]} for name, card in zip(("left", "right"), CARDS, strict=True)}
+    house.write(".config/arcops/site.yaml", json.dumps({**house.site(), "cards": list(CARDS), "instances": cards}))
+    house.profile("target", device={"kind": "xpu"}, server={"port": 8201})
+    for name, card in zip(("left", "right"), CARDS, strict=True):
         box.ctl("pair", "start", f"arcops@{name}")
-        status_of = house.serve(instance=name)
-        assert status_of.url.endswith({"left": "8201", "right": "8202"}[name])
-    locks = {name: house.until("serving", instance=name).locks for name in ("left", "right")}
-    assert [path.rpartition("/")[2] for name in ("left", "right") for path in locks[name]] == list(CARDS)
-    taken = house.curl("/v1/switch", "left", "-d", '{"profile": "both"}')
-    assert taken.returncode != 0
-    assert CARDS[1] in taken.stdout
-    box.root("kill", "-KILL", box.show("pair", "arcops@left", "MainPID")["MainPID"])
-    eventually(lambda: box.show("pair", "arcops@left", "NRestarts")["NRestarts"] == "1", within=COMES_BACK_WITHIN)
-    assert house.until("serving", instance="left").backend is not None
-    box.ctl("pair", "stop", "arcops@left", "arcops@right")
+        refused = house.curl("/v1/switch", name, "-d", '{"profile": "target"}')
+        assert refused.returncode != 0
+        assert f"no render node for card {card}" in refused.stdout
     assert house.backends() == []
+    box.ctl("pair", "stop", "arcops@left", "arcops@right")
