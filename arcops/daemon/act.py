@@ -121,14 +121,14 @@ class Actor:
                 return None
 
     def _share_locks(self, found: LaunchRecord) -> None:
-        """Hold the adopted backend's locks too: whoever kills its keeper does not free them then.
+        """Hold the adopted backend's locks too: whoever kills its keeper and its server does not free them then.
 
         Where its lock file was removed meanwhile, the one that is there now is taken. What cannot be had is left as it
         is: the backend holds it, and that is seen at each look.
         """
-        keeper = found.keeper
+        holders = [one for one in (found.keeper, found.main) if one is not None and process.alive(one)]
         try:
-            shared = keeper is not None and process.alive(keeper) and self.locks.inherit(found.launch.locks, keeper.pid)
+            shared = any(self.locks.inherit(found.launch.locks, one.pid) for one in holders)
             if not shared:
                 shared = self.locks.try_take(found.launch.locks) is None
         except (BlockedError, OSError):

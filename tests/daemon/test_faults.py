@@ -229,6 +229,19 @@ def test_an_adopted_backend_that_has_to_be_killed_keeps_the_lock_to_its_end(rig:
     assert rig.status().locks == ()
 
 
+def test_a_backend_whose_keeper_was_killed_before_is_adopted_with_its_lock_all_the_same(rig: Rig) -> None:
+    rig.start()
+    assert rig.arcops("switch", "target-only").code == 0
+    os.kill(record_of(rig)["keeper"]["pid"], signal.SIGKILL)
+    rig.kill_daemon()
+    rig.start()
+    rig.wait_for("serving")
+    assert rig.daemon is not None
+    if not lock.holds(str(rig.paths.cpu_lock), [rig.daemon.pid]):
+        cannot_run_here("no process may take a descriptor of another here (pidfd_getfd)")
+    assert rig.starts() == 1
+
+
 def test_an_adopted_backends_lock_outlives_its_keeper_and_its_server(rig: Rig) -> None:
     """EngineCore has no descriptor of the lock: while it lives on, the supervisor that adopted it holds the lock."""
     rig.start()
