@@ -12,8 +12,6 @@ from arcops.daemon.clock import Clock
 from arcops.machine import port, process
 from arcops.machine.gpu import Asker, Client, find_cards, reader_for
 
-MIB = 1024 * 1024
-
 LOOK_WITHIN = 90.0
 """Seconds that a look at port or cards may take; it takes some ten milliseconds, and in a hung driver for ever."""
 
@@ -133,7 +131,7 @@ def _look_at_cards(launch: Launch, ours: Callable[[], frozenset[int]], at: float
         clients, hidden = reader.holders([address])
         unreadable = max(unreadable, hidden)
         own = ours() if clients else frozenset[int]()
-        foreign = (client for client in clients if client.resident_bytes > 0 and not own.intersection(client.pids))
+        foreign = (client for client in clients if client.holds and not own.intersection(client.pids))
         holders.extend(_holder(client) for client in foreign)
     return Known(Card(holders=tuple(holders), unreadable=unreadable, fault=asker.fault(cards, launch.cards)), at)
 
@@ -145,4 +143,4 @@ def _ended(pid: int) -> bool:
 def _holder(client: Client) -> Holder:
     pid = min(client.pids)
     command, user = process.describe(pid)
-    return Holder(pid, command, user, f"{client.resident_bytes / MIB:,.0f} MiB of card {client.pdev}")
+    return Holder(pid, command, user, str(client))

@@ -172,9 +172,9 @@ def test_a_card_that_does_not_answer_is_seen_with_the_reason(monkeypatch: pytest
 
 
 def test_a_card_whose_holders_arcops_cannot_read_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = look_at(monkeypatch, replace(ARC, driver="nvidia"))
+    seen = look_at(monkeypatch, replace(ARC, driver="nouveau"))
     assert isinstance(seen, Unknown)
-    assert "cannot read who holds card 0000:03:00.0 (driver: nvidia)" in seen.reason
+    assert "cannot read who holds card 0000:03:00.0 (driver: nouveau)" in seen.reason
 
 
 @pytest.mark.asyncio

@@ -67,7 +67,7 @@ def test_the_firmware_is_told_where_it_can_be_read(patient: Patient) -> None:
     [
         (None, "has no driver"),
         ("vfio-pci", "was given to virtual machines"),
-        ("nvidia", "arcops cannot read who holds its memory"),
+        ("nouveau", "arcops cannot read who holds its memory"),
     ],
 )
 def test_a_card_that_cannot_be_used(patient: Patient, driver: str | None, words: str) -> None:
@@ -249,6 +249,29 @@ def test_a_dead_socket_and_a_stale_record_are_found_and_removed(patient: Patient
     assert [error for _, error in apply(patient.sight(), found.fixes)] == [None, None]
     assert not path.exists()
     assert patient.ask("residue").verdict is Verdict.OK
+
+
+def test_what_launches_that_are_gone_left_is_found_and_removed_and_what_is_in_use_is_neither(
+    patient: Patient, tmp_path: Path
+) -> None:
+    gone, used = (patient.runtime / "main" / name for name in ("20270115080000-ab12", "20270115090000-ff00"))
+    temporary = tmp_path / f"arcops-{os.getuid()}-{gone.name}"
+    for folder in (gone, used, temporary):
+        folder.mkdir(parents=True)
+    (gone / "temporary").symlink_to(temporary)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(gone / "a"))
+    with socket.socket(socket.AF_UNIX) as living:
+        living.bind(str(used / "a"))
+        found = patient.ask("residue")
+        assert (found.verdict, found.summary) == (
+            Verdict.WARNING,
+            "left over: sockets and temporary files of an earlier launch",
+        )
+        assert found.fixes == (Fix(kind=FixKind.REMOVE_FOLDER, target=str(gone)),)
+        assert [error for _, error in apply(patient.sight(), found.fixes)] == [None]
+        assert [path.exists() for path in (gone, temporary, used)] == [False, False, True]
+        assert patient.ask("residue").verdict is Verdict.OK
 
 
 def test_nothing_is_removed_while_a_supervisor_runs(patient: Patient, tmp_path: Path) -> None:

@@ -10,11 +10,13 @@ from arcops.doctor.sight import Sight, read_text
 from arcops.machine.gpu import CardIdentity, reader_for
 
 _VIRTUAL = "vfio-pci"
+_OWN_NODES = {"nvidia": "/dev/nvidiactl"}
+"""What every user of a card has to open, of drivers that need make no render node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One configured card's render node."""
+    """The device node of one configured card: its render node, or NVIDIA's own where its driver has none."""
 
     address: str
     there: bool
@@ -80,9 +82,10 @@ def judge_driver(one: Driver) -> Outcome:
 
 
 def _node(sight: Sight, address: str, card: CardIdentity | None) -> Node:
-    if card is None or card.render_node is None:
+    device = None if card is None else card.render_node or _OWN_NODES.get(card.driver or "")
+    if card is None or device is None:
         return Node(address, card is not None, card.driver if card is not None else None, None, "")
-    path = f"{sight.roots.dev}/{card.render_node.removeprefix('/dev/')}"
+    path = f"{sight.roots.dev}/{device.removeprefix('/dev/')}"
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK))
     except OSError as error:

@@ -8,10 +8,8 @@ from arcops.doctor.finding import Outcome, Verdict, ok, together, unknown
 from arcops.doctor.run import Check
 from arcops.doctor.sight import Sight
 from arcops.machine import cgroup, port, process
-from arcops.machine.gpu import drm, reader_for
+from arcops.machine.gpu import reader_for
 from arcops.machine.record import LaunchRecord
-
-_MIB = 1024 * 1024
 
 
 def ours(sight: Sight) -> frozenset[int]:
@@ -52,15 +50,16 @@ def card_holders(sight: Sight) -> Outcome:
     allowed = {command for launch in sight.usable().launches for command in launch.allow_holders}
     found: list[Outcome] = []
     for address in cards:
-        if reader_for(drivers.get(address)) is None:
+        reader = reader_for(drivers.get(address))
+        if reader is None:
             found.append(
                 unknown(f"arcops cannot read who holds card {address} (driver: {drivers.get(address) or 'none'})")
             )
             continue
-        clients, hidden = drm.holders([address], sight.roots.proc, "/dev")
+        clients, hidden = reader.holders([address], sight.roots.proc, "/dev")
         own = ours(sight) if clients else frozenset[int]()
-        foreign = [one for one in clients if one.resident_bytes > 0 and not own.intersection(one.pids)]
-        holders = [_holder(min(one.pids), f"{one.resident_bytes / _MIB:,.0f} MiB of card {address}") for one in foreign]
+        foreign = [one for one in clients if one.holds and not own.intersection(one.pids)]
+        holders = [_holder(min(one.pids), str(one)) for one in foreign]
         found.append(judge_card(address, [one for one in holders if one.command not in allowed], hidden))
     return together(found)
 

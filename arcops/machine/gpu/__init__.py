@@ -3,9 +3,10 @@
 from arcops.machine.gpu.answer import Asker
 from arcops.machine.gpu.base import CardIdentity, CardReader, Client
 from arcops.machine.gpu.drm import DrmReader
+from arcops.machine.gpu.nvidia import NvidiaReader
 from arcops.machine.gpu.pci import find_cards
 
-READERS: tuple[CardReader, ...] = (DrmReader(),)
+READERS: tuple[CardReader, ...] = (DrmReader(), NvidiaReader())
 """A new driver is one file beside this one, and one line here."""
 
 

@@ -1,27 +1,22 @@
 """Do the cards answer? Each is asked by a child process (see `ask`), which may hang in the driver without us."""
 
 import errno
-import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from arcops.machine.gpu.base import CardIdentity
+from arcops.machine.gpu.question import question_for
 
 WITHIN = 30.0
 """Seconds that a card is given to answer. It takes some milliseconds, and a child's start twenty; on a machine that
 loads a model from a slow disk, or swaps, it may be seconds."""
-_ASK = os.path.join(os.path.dirname(__file__), "ask.py")
-_REBIND = "as root `echo {card} > /sys/bus/pci/drivers/{driver}/unbind`, then the same with `bind`; or reboot"
-_GONE = frozenset({errno.ENODEV, errno.ENXIO})
-_WEDGED = frozenset({errno.ECANCELED, errno.EIO})
 
 
-def command(node: str) -> tuple[str, ...]:
+def command(card: CardIdentity) -> Sequence[str]:
     """What asks one card."""
-    return (sys.executable, "-I", "-S", _ASK, node)
+    return question_for(card.driver).command(card)
 
 
 class Asker:
@@ -30,7 +25,7 @@ class Asker:
     From any thread: whoever comes second waits for the first.
     """
 
-    def __init__(self, within: float = WITHIN, command: Callable[[str], Sequence[str]] = command) -> None:
+    def __init__(self, within: float = WITHIN, command: Callable[[CardIdentity], Sequence[str]] = command) -> None:
         self._within = within
         self._command = command
         self._away: dict[str, subprocess.Popen[bytes]] = {}
@@ -49,19 +44,19 @@ class Asker:
         return "; ".join(fault for fault in [*found, *answers] if fault)
 
     def _ask(self, cards: Sequence[CardIdentity]) -> list[str]:
-        children = [(card, self._child(card.render_node or "")) for card in cards]
+        children = [(card, self._child(card)) for card in cards]
         deadline = time.monotonic() + self._within
         return [self._answer(card, child, deadline) for card, child in children]
 
-    def _child(self, node: str) -> "subprocess.Popen[bytes]":
-        away = self._away.pop(node, None)
+    def _child(self, card: CardIdentity) -> "subprocess.Popen[bytes]":
+        away = self._away.pop(card.address, None)
         if away is not None:
             if away.poll() is None:
                 return away
             # It came back some time ago, and what it found is old.
             away.communicate()
         return subprocess.Popen(
-            self._command(node), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            self._command(card), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
 
     def _answer(self, card: CardIdentity, child: "subprocess.Popen[bytes]", deadline: float) -> str:
@@ -69,11 +64,10 @@ class Asker:
             said, _ = child.communicate(timeout=max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             # SIGKILL would not end what hangs in a driver. If the driver lets go, its answer is the next one's.
-            self._away[card.render_node or ""] = child
+            self._away[card.address] = child
             return (
-                f"card {card.address} does not answer: opening {card.render_node} has not come back within"
-                f" {self._within:.0f} s; unless this machine is overloaded its driver {card.driver} hangs, and a reboot"
-                " helps"
+                f"card {card.address} does not answer: its driver {card.driver} has not come back within"
+                f" {self._within:.0f} s; unless this machine is overloaded it hangs, and a reboot helps"
             )
         return words(card, said.decode("ascii", "replace"), child.returncode)
 
@@ -84,28 +78,14 @@ def standing(card: CardIdentity | None, address: str) -> str:
         return f"card {address} is gone from the PCI bus: `echo 1 > /sys/bus/pci/rescan` as root, or reboot"
     if card.driver is None:
         return f"no driver is bound to card {address}: bind or load it (`modprobe xe` for an Arc card), or reboot"
-    if card.render_node is None:
-        return f"driver {card.driver} has made no render node for card {address}: `journalctl -k` says why"
-    return ""
+    return question_for(card.driver).standing(card)
 
 
 def words(card: CardIdentity, said: str, code: int = 0) -> str:
     """What came back, in words; empty when the card answers. Raises OSError for what cannot be understood."""
     if code == 0 and not said:
         return ""
-    step, _, number = said.partition(" ")
-    if code != 0 or step not in ("open", "ioctl") or not number.isdecimal():
+    found = question_for(card.driver).words(card, said) if code == 0 else None
+    if found is None:
         raise OSError(errno.EPROTO, f"whether card {card.address} answers: the question ended with exit code {code}")
-    reason = int(number)
-    if reason in _WEDGED:
-        rebind = _REBIND.format(card=card.address, driver=card.driver)
-        return f"card {card.address} is wedged ({os.strerror(reason)}): {rebind}"
-    if reason in _GONE:
-        return f"card {card.address} does not answer ({os.strerror(reason)}): it was unplugged or reset; reboot"
-    if reason == errno.EACCES:
-        return f"card {card.address}: this user may not open {card.render_node}; the group `render` usually may"
-    if reason == errno.ENOENT:
-        return f"card {card.address}: {card.render_node} is not there (a container without it, or udev has not made it)"
-    if reason == errno.ENOTTY:
-        return f"card {card.address}: {card.render_node} is no device of a graphics driver"
-    return f"card {card.address} does not answer: {step} {card.render_node}: {os.strerror(reason)}"
+    return found

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+MIB = 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class CardIdentity:
@@ -30,10 +32,19 @@ class Client:
     client_id: int
     """Unique per card only."""
     pids: tuple[int, ...]
-    resident_bytes: int
-    """Memory that is on the card now."""
+    resident_bytes: int | None
+    """Memory that is on the card now; None where the driver does not say how much, only that there is some."""
     total_bytes: int
     """Memory that was allocated there, evicted buffers included."""
+
+    @property
+    def holds(self) -> bool:
+        """It has memory on the card, and not only its node open."""
+        return self.resident_bytes is None or self.resident_bytes > 0
+
+    def __str__(self) -> str:
+        held = "memory" if self.resident_bytes is None else f"{self.resident_bytes / MIB:,.0f} MiB"
+        return f"{held} of card {self.pdev}"
 
 
 class CardReader(Protocol):
@@ -44,6 +55,11 @@ class CardReader(Protocol):
         """Kernel drivers that it understands."""
         ...
 
-    def holders(self, addresses: Sequence[str]) -> tuple[tuple[Client, ...], int]:
-        """Who has memory of these cards, and how many processes could not be looked into (they might have, too)."""
+    def holders(
+        self, addresses: Sequence[str], root_proc: str = "/proc", root_dev: str = "/dev"
+    ) -> tuple[tuple[Client, ...], int]:
+        """Who has memory of these cards, and how many processes could not be looked into (they might have, too).
+
+        Raises OSError where that cannot be read at all.
+        """
         ...

@@ -42,8 +42,10 @@ class DrmReader:
     def drivers(self) -> frozenset[str]:
         return frozenset({"xe", "i915", "amdgpu"})
 
-    def holders(self, addresses: Sequence[str]) -> tuple[tuple[Client, ...], int]:
-        return holders(addresses)
+    def holders(
+        self, addresses: Sequence[str], root_proc: str = proc.ROOT, root_dev: str = "/dev"
+    ) -> tuple[tuple[Client, ...], int]:
+        return holders(addresses, root_proc, root_dev)
 
 
 def parse(text: str) -> FdInfo | None:
@@ -110,7 +112,7 @@ def _merged(earlier: Client | None, info: FdInfo, pid: int) -> Client:
     """Every descriptor of a client shows the same memory, read a little later: the larger reading stands for it."""
     resident, total, pids = info.resident_bytes, info.total_bytes, (pid,)
     if earlier is not None:
-        resident, total = max(resident, earlier.resident_bytes), max(total, earlier.total_bytes)
+        resident, total = max(resident, earlier.resident_bytes or 0), max(total, earlier.total_bytes)
         pids = earlier.pids if pid in earlier.pids else (*earlier.pids, pid)
     return Client(pdev=info.pdev, client_id=info.client_id, pids=pids, resident_bytes=resident, total_bytes=total)
 

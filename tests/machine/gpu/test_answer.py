@@ -88,7 +88,7 @@ def test_what_is_not_understood_is_no_answer(said: str, code: int) -> None:
 )
 def test_what_sysfs_says_needs_no_question(card: CardIdentity | None, part: str) -> None:
     cards = {} if card is None else {card.address: card}
-    assert part in Asker(command=lambda node: ("/nonexistent",)).fault(cards, [B70.address])
+    assert part in Asker(command=lambda card: ("/nonexistent",)).fault(cards, [B70.address])
 
 
 @pytest.mark.processes
@@ -103,7 +103,7 @@ def test_a_character_device_that_is_no_card_says_so_for_real() -> None:
 @pytest.mark.processes
 def test_every_card_of_a_launch_is_asked_and_each_fault_is_told() -> None:
     saying = {"/dev/dri/renderD128": "", "/dev/dri/renderD129": "ioctl 125"}
-    asker = Asker(120.0, lambda node: ("printf", "%s", saying[node]))
+    asker = Asker(120.0, lambda card: ("printf", "%s", saying[card.render_node or ""]))
     cards = {B70.address: B70, SECOND.address: SECOND}
     assert asker.fault(cards, [B70.address]) == ""
     assert asker.fault(cards, [B70.address, SECOND.address]).startswith("card 0000:08:00.0 is wedged")
@@ -120,7 +120,7 @@ class Hanging:
         os.mkfifo(self.lets_go)
         self.asked = 0
 
-    def command(self, node: str) -> tuple[str, ...]:
+    def command(self, card: CardIdentity) -> tuple[str, ...]:
         self.asked += 1
         if self.asked > 1:
             return ("printf", "ioctl 125")
@@ -136,8 +136,8 @@ def test_a_driver_that_hangs_is_a_card_that_does_not_answer_and_is_not_asked_twi
     asker = Asker(0.1, card.command)
     for _ in range(3):
         fault = asker.fault(cards, [B70.address])
-        assert "does not answer: opening /dev/dri/renderD128 has not come back" in fault
-        assert "its driver xe hangs, and a reboot helps" in fault
+        assert "does not answer: its driver xe has not come back" in fault
+        assert "it hangs, and a reboot helps" in fault
     assert card.asked == 1
     card.let_go("ioctl 125")
     eventually(lambda: "is wedged" in asker.fault(cards, [B70.address]), within=60.0, why="the driver's answer")
@@ -155,5 +155,5 @@ def test_what_came_back_when_nobody_listened_is_old_and_the_card_is_asked_anew(t
 
 
 def test_the_question_needs_nothing_but_the_standard_library() -> None:
-    assert "-I" in command("x")
-    assert "-S" in command("x")
+    assert "-I" in command(B70)
+    assert "-S" in command(B70)

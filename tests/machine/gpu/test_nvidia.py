@@ -1,0 +1,252 @@
+"""Who holds an NVIDIA card, by a library that says what it is told, and processes in a planted /proc."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from arcops.machine.gpu import CardIdentity, ask_nvidia, nvml, question, reader_for
+from arcops.machine.gpu.nvidia import NvidiaReader
+from arcops.machine.gpu.nvml import NvmlError
+
+ADDRESS = "0000:06:00.0"
+H200 = CardIdentity(ADDRESS, 0x10DE, 0x2335, "nvidia", None, None)
+GIB = 1024**3
+
+
+class Refusal(Exception):  # noqa: N818 - it stands for NVML's own
+    def __init__(self, value: int) -> None:
+        super().__init__(f"error {value}")
+        self.value = value
+
+
+@dataclass
+class Process:
+    pid: int
+    usedGpuMemory: int | None  # noqa: N815 - NVML's name
+
+
+@dataclass
+class MemoryInfo:
+    total: int = 139 * GIB
+    reserved: int = 644_939_776
+    free: int = 0
+    used: int = 0
+
+
+@dataclass
+class Value:
+    uiVal: int = 0  # noqa: N815 - NVML's name
+
+
+@dataclass
+class Answer:
+    nvmlReturn: int = 0  # noqa: N815 - NVML's name
+    value: Value = field(default_factory=Value)
+
+
+@dataclass
+class Library:
+    """NVML as it is told to be; counts how often it was opened and closed."""
+
+    compute: Sequence[Process] = ()
+    graphics: Sequence[Process] = ()
+    memory: MemoryInfo = field(default_factory=MemoryInfo)
+    recovery: Answer = field(default_factory=Answer)
+    refuses: dict[str, int] = field(default_factory=dict[str, int])
+    """NVML_ERROR_* by function."""
+    visits: int = 0
+    open: int = 0
+    NVMLError: type[Exception] = Refusal
+    nvmlMemory_v2: int = 0x02000028  # noqa: N815 - NVML's name
+
+    def _may(self, function: str) -> None:
+        if function in self.refuses:
+            raise Refusal(self.refuses[function])
+
+    def nvmlInit(self) -> None:  # noqa: N802 - NVML's name, and those below
+        self._may("init")
+        self.visits, self.open = self.visits + 1, self.open + 1
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        self.open -= 1
+
+    def nvmlDeviceGetHandleByPciBusId(self, address: bytes) -> object:  # noqa: N802
+        self._may("handle")
+        return address
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: object) -> Sequence[Process]:  # noqa: N802
+        self._may("compute")
+        return self.compute
+
+    def nvmlDeviceGetGraphicsRunningProcesses(self, handle: object) -> Sequence[Process]:  # noqa: N802
+        return self.graphics
+
+    def nvmlDeviceGetMPSComputeRunningProcesses(self, handle: object) -> Sequence[Process]:  # noqa: N802
+        raise Refusal(nvml.NOT_SUPPORTED)
+
+    def nvmlDeviceGetMemoryInfo(self, handle: object, version: int) -> MemoryInfo:  # noqa: N802
+        self._may("memory")
+        assert version == self.nvmlMemory_v2, "the first version counts the driver's reserve as used"
+        return self.memory
+
+    def nvmlDeviceGetMinorNumber(self, handle: object) -> int:  # noqa: N802
+        return 0
+
+    def nvmlDeviceGetFieldValues(self, handle: object, fields: Sequence[int]) -> Sequence[Answer]:  # noqa: N802
+        self._may("fields")
+        assert list(fields) == [nvml.RECOVERY_ACTION]
+        return [self.recovery]
+
+
+class Processes:
+    """A /proc with the processes that it is told of."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def add(self, pid: int, *, state: str = "S", node: bool = False, maps: bool = False) -> None:
+        folder = self.root / str(pid)
+        (folder / "fd").mkdir(parents=True)
+        (folder / "stat").write_text(f"{pid} (x) {state} 1 {pid} {pid} 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 100 0 0\n")
+        if node:
+            (folder / "fd" / "3").symlink_to("/dev/nvidia0")
+        mapped = "7f00-7f01 rw-s 00000000 00:06 10    /dev/nvidia0\n" if maps else ""
+        (folder / "maps").write_text(
+            f"5500-5600 r-xp 00000000 08:01 7  /usr/bin/python3.11\n7000-7001 rw-p 0 00:00 0\n{mapped}"
+        )
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Processes:
+    return Processes(tmp_path)
+
+
+def held(library: Library, processes: Processes) -> tuple[dict[tuple[int, ...], int | None], int]:
+    clients, unseen = NvidiaReader(library).holders([ADDRESS], str(processes.root))
+    assert all(client.pdev == ADDRESS for client in clients)
+    return {client.pids: client.resident_bytes for client in clients}, unseen
+
+
+def test_the_real_library_has_every_name_that_is_used_of_it() -> None:
+    real = nvml.load()
+    for name in (name for name in dir(Library) if name.startswith(("nvml", "NVML"))):
+        assert hasattr(real, name), name
+    assert real.nvmlMemory_v2 == Library.nvmlMemory_v2
+    codes = {
+        "NOT_SUPPORTED": nvml.NOT_SUPPORTED,
+        "NO_PERMISSION": nvml.NO_PERMISSION,
+        "NOT_FOUND": nvml.NOT_FOUND,
+        "DRIVER_NOT_LOADED": nvml.DRIVER_NOT_LOADED,
+        "LIBRARY_NOT_FOUND": nvml.LIBRARY_NOT_FOUND,
+        "GPU_IS_LOST": nvml.GPU_IS_LOST,
+        "RESET_REQUIRED": nvml.RESET_REQUIRED,
+    }
+    for name, code in codes.items():
+        assert getattr(real, f"NVML_ERROR_{name}") == code
+    assert getattr(real, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", nvml.RECOVERY_ACTION) == nvml.RECOVERY_ACTION
+
+
+def test_nvidia_has_a_reader() -> None:
+    assert isinstance(reader_for("nvidia"), NvidiaReader)
+
+
+def test_a_process_in_two_lists_counts_once_with_the_larger_size(processes: Processes) -> None:
+    processes.add(7)
+    library = Library(compute=[Process(7, 2 * GIB)], graphics=[Process(7, 3 * GIB)])
+    assert held(library, processes) == ({(7,): 3 * GIB}, 0)
+    assert (library.visits, library.open) == (1, 0)
+
+
+def test_a_size_that_the_driver_does_not_say_is_unknown_and_held_all_the_same(processes: Processes) -> None:
+    processes.add(7)
+    (client,) = NvidiaReader(Library(compute=[Process(7, None)])).holders([ADDRESS], str(processes.root))[0]
+    assert client.resident_bytes is None
+    assert client.holds
+    assert str(client) == f"memory of card {ADDRESS}"
+
+
+def test_an_idle_card_is_free_and_its_reserve_is_not_in_use(processes: Processes) -> None:
+    assert held(Library(), processes) == ({}, 0)
+
+
+def test_memory_that_nobody_is_named_for_is_not_free(processes: Processes) -> None:
+    """As in a container, where the driver's pids are not ours."""
+    assert held(Library(memory=MemoryInfo(used=9 * GIB)), processes) == ({}, 1)
+
+
+@pytest.mark.parametrize("state", ["gone", "Z"])
+def test_a_holder_that_has_ended_is_traced_to_who_still_maps_the_card(processes: Processes, state: str) -> None:
+    if state == "Z":
+        processes.add(7, state="Z")
+    processes.add(8, node=True, maps=True)
+    processes.add(9, node=True)
+    processes.add(10)
+    processes.add(11, node=True, maps=True)
+    library = Library(compute=[Process(7, 2 * GIB), Process(11, GIB)])
+    assert held(library, processes) == ({(8,): 2 * GIB, (11,): GIB}, 0)
+
+
+def test_where_nobody_maps_the_card_those_who_have_it_open_are_named(processes: Processes) -> None:
+    processes.add(9, node=True)
+    assert held(Library(compute=[Process(7, GIB)]), processes) == ({(9,): GIB}, 0)
+
+
+def test_a_holder_that_nobody_can_be_named_for_is_the_drivers_pid(processes: Processes) -> None:
+    processes.add(10)
+    assert held(Library(compute=[Process(7, GIB)]), processes) == ({(7,): GIB}, 0)
+
+
+@pytest.mark.parametrize("function", ["init", "handle", "compute", "memory"])
+def test_what_nvml_refuses_is_unknown_and_nothing_stays_open(processes: Processes, function: str) -> None:
+    library = Library(refuses={function: 999})
+    with pytest.raises(OSError, match="error 999"):
+        held(library, processes)
+    assert library.open == 0
+
+
+@pytest.mark.parametrize(
+    ("library", "said", "words"),
+    [
+        (Library(), "", ""),
+        (Library(refuses={"fields": nvml.NOT_SUPPORTED}), "", ""),
+        (Library(recovery=Answer(nvmlReturn=nvml.NOT_SUPPORTED, value=Value(1))), "", ""),
+        (Library(recovery=Answer(value=Value(1))), "recovery 1", "needs to be recovered: `nvidia-smi --gpu-reset`"),
+        (Library(recovery=Answer(value=Value(2))), "recovery 2", "reboot the machine"),
+        (Library(recovery=Answer(value=Value(9))), "recovery 9", "recovery action 9"),
+        (Library(refuses={"handle": nvml.GPU_IS_LOST}), "nvml 15", "has fallen off the bus"),
+        (Library(refuses={"memory": nvml.RESET_REQUIRED}), "nvml 16", "is wedged (NVML: reset required)"),
+        (Library(refuses={"init": nvml.DRIVER_NOT_LOADED}), "nvml 9", "NVIDIA's driver or its library"),
+        (Library(refuses={"init": nvml.LIBRARY_NOT_FOUND}), "nvml 12", "NVIDIA's driver or its library"),
+        (Library(refuses={"init": nvml.NO_PERMISSION}), "nvml 4", "this user may not ask it"),
+        (Library(refuses={"handle": nvml.NOT_FOUND}), "nvml 6", "is not one of NVML's"),
+        (Library(refuses={"memory": 999}), "nvml 999", "does not answer: NVML error 999"),
+    ],
+)
+def test_every_answer_of_a_card_has_its_words(library: Library, said: str, words: str) -> None:
+    assert ask_nvidia.ask(ADDRESS, library) == said
+    if said:
+        assert words in (question.NvmlQuestion().words(H200, said) or "")
+
+
+def test_a_missing_library_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> object:
+        raise ImportError(name)
+
+    monkeypatch.setattr(nvml.importlib, "import_module", nothing)
+    assert ask_nvidia.ask(ADDRESS) == "missing 0"
+    assert "pip install 'arcops[nvidia]'" in (question.NvmlQuestion().words(H200, "missing 0") or "")
+    with pytest.raises(NvmlError, match="not installed"):
+        NvidiaReader().holders([ADDRESS])
+
+
+@pytest.mark.parametrize("said", ["", "nvml", "nvml x", "Traceback", "open 3"])
+def test_what_is_not_understood_is_no_word(said: str) -> None:
+    assert question.NvmlQuestion().words(H200, said) is None
+
+
+def test_an_nvidia_card_is_asked_by_its_address_and_needs_no_render_node() -> None:
+    asked = question.question_for("nvidia")
+    assert asked.standing(H200) == ""
+    assert asked.command(H200)[-1] == ADDRESS

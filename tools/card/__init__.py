@@ -1,0 +1,1 @@
+"""arcops on a real card: `python -m tools.card --help`."""
