@@ -1,12 +1,11 @@
 """`arcops service`: the supervisor as a service of the user's own systemd."""
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from arcops.cli import output
+from arcops.cli import output, service_files
 from arcops.cli.main import instance_of
 from arcops.cli.service_words import as_data, for_root, rows, standing
 from arcops.config.paths import Paths, check_instance
@@ -15,12 +14,10 @@ from arcops.core.quantity import Known
 from arcops.machine import linger as linger_file
 from arcops.machine import managers
 from arcops.service import control, files, same, units
-from arcops.service.files import UnitFile
+from arcops.service.places import Place, find
 from arcops.service.state import ServiceState, look
 from arcops.service.units import Unit
 
-_PASSED_ON = ("ARCOPS_CONFIG_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
-"""What moves arcops' directories. A service does not get the environment of a shell."""
 _OFF_ENDS = (
     "with no session left, switching lingering off ends this user's manager, and with it a running service and its "
     "backend, within half a second"
@@ -59,21 +56,24 @@ def install(
         _system(name)
         return
     unit, env = Unit.of(name), managers.environment(os.environ)
+    place = find(name, control.user(), env)
+    if place.unit.system:
+        output.warn(f"{place.unit.name} supervises this instance already: whichever is second will fail")
     path = files.directory(env) / unit.file
     text = units.wanted(unit.file, units.programs())
     found = files.read(path, unit.name)
     before = look(unit.name, env)  # first: where no manager answers, nothing is to be written
-    written = _write(found, text, force=force)
+    written = service_files.write(found, text, force=force)
     if written or before.needs_reload:
         control.reload(env)
-    _is_seen(look(unit.name, env), found)
+    service_files.is_seen(look(unit.name, env), found)
     if enable:
         control.enable(unit.name, env)
     if linger:
         control.enable_lingering(env)
     if now:
         _start(look(unit.name, env))
-    _installed(look(unit.name, env), found, was_running=written and before.runs)
+    service_files.installed(look(unit.name, env), found, was_running=written and before.runs)
 
 
 @app.command()
@@ -94,7 +94,8 @@ def uninstall(
             exit_code=ExitCode.BUSY,
         )
     if state.runs:
-        output.note(f"stopping {unit.name}, and its backend: at most {state.stop_within:.0f} s")
+        within = control.stops_within(state, Paths.of(name, env))
+        output.note(f"stopping {unit.name}, and its backend: at most {within:.0f} s")
         control.stop(state, Paths.of(name, env), env)
     else:
         control.nothing_left(state, Paths.of(name, env))
@@ -102,7 +103,7 @@ def uninstall(
         control.disable(unit.name, env)
         output.data(f"disabled   {unit.name}")
     control.forget_failure(unit.name, env)
-    _remove(found, unit, control.running(unit.file, env) if "@" in unit.file else ())
+    service_files.remove(found, unit, control.running(unit.file, env) if "@" in unit.file else ())
     control.reload(env)
 
 
@@ -110,11 +111,11 @@ def uninstall(
 def status(ctx: typer.Context, instance: InstanceOption = None, as_json: Json = False) -> None:
     """Say how the service is doing. Exit code 3 when it does not run."""
     name = _instance(ctx, instance)
-    unit, env = Unit.of(name), managers.environment(os.environ)
-    state = look(unit.name, env)
+    place = _place(name)
+    state = look(place.unit.name, place.env)
     lingering = linger_file.lingering(control.user())
     on = lingering.value if isinstance(lingering, Known) else None
-    sameness = same.compare(state, Paths.of(name, env))
+    sameness = same.compare(state, Paths.of(name, place.env))
     if as_json:
         output.json_data(as_data(state, sameness, on))
     else:
@@ -131,15 +132,17 @@ def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many lines.")] = 200,
 ) -> None:
     """Show what the supervisor said, from the journal (`arcops logs` shows the backend's own words)."""
-    unit, env = Unit.of(_instance(ctx, instance)), managers.environment(os.environ)
-    argv = ["journalctl", "--user", f"--unit={unit.name}"]
+    place = _place(_instance(ctx, instance))
+    unit, env = place.unit, dict(place.env)
+    # --system would leave out what journald keeps in the user's own journal: all that a unit with User= says.
+    argv = ["journalctl", *(() if unit.system else ("--user",)), f"--unit={unit.name}"]
     if not follow:
         seen = managers.ask([*argv, "--quiet", "--no-pager", "--lines=1"], env, 30.0)
         if seen.code != 0 or not seen.out.strip():
             why = f": {seen.complaint}" if seen.code or seen.err.strip() else ""
             raise ArcopsError(
                 f"the journal shows this user nothing of {unit.name}{why}",
-                hint=f"was it ever started? As root: journalctl _SYSTEMD_USER_UNIT={unit.name} _UID={os.getuid()}",
+                hint=f"was it ever started? {_as_root(unit)}",
             )
     try:
         os.execvpe(argv[0], [*argv, f"--lines={lines}", *(["--follow"] if follow else [])], {**os.environ, **_bus(env)})  # noqa: S606 - the point: journalctl has the terminal
@@ -150,7 +153,7 @@ def logs(
 @app.command()
 def start(ctx: typer.Context, instance: InstanceOption = None) -> None:
     """Start the service, and wait until its supervisor takes orders."""
-    state = _known(_instance(ctx, instance))
+    state = _known(_instance(ctx, instance), "start")
     _start(state)
     output.data(standing(look(state.unit, managers.environment(os.environ))))
 
@@ -159,8 +162,9 @@ def start(ctx: typer.Context, instance: InstanceOption = None) -> None:
 def stop(ctx: typer.Context, instance: InstanceOption = None) -> None:
     """Stop the service and its backend, in order. The order to run stays: the next start takes it up."""
     name, env = _instance(ctx, instance), managers.environment(os.environ)
-    state = _known(name)
-    output.note(f"stopping {state.unit}, and its backend: at most {state.stop_within:.0f} s")
+    state = _known(name, "stop")
+    within = control.stops_within(state, Paths.of(name, env))
+    output.note(f"stopping {state.unit}, and its backend: at most {within:.0f} s")
     control.stop(state, Paths.of(name, env), env)
     output.data(standing(look(state.unit, env)))
 
@@ -175,12 +179,17 @@ def restart(
 ) -> None:
     """Restart the supervisor, after an upgrade of arcops for one."""
     name, env = _instance(ctx, instance), managers.environment(os.environ)
-    state = _known(name)
+    if keep_backend and (place := _place(name)).unit.system:
+        _keep_backend(look(place.unit.name, place.env), Paths.of(name, place.env))
+        output.note(f"within a minute, as root: systemctl restart {place.unit.name}")
+        return
+    state = _known(name, "restart")
     if keep_backend:
         _keep_backend(state, Paths.of(name, env))
     elif state.runs:
-        output.note(f"restarting {state.unit}, and its backend: at most {state.stop_within:.0f} s until it has stopped")
-    control.restart(state, env)
+        within = control.stops_within(state, Paths.of(name, env))
+        output.note(f"restarting {state.unit}, and its backend: at most {within:.0f} s until it has stopped")
+    control.restart(state, Paths.of(name, env), env)
     output.data(standing(look(state.unit, env)))
 
 
@@ -231,9 +240,26 @@ def _instance(ctx: typer.Context, said: str | None) -> str:
     return name
 
 
-def _known(instance: str) -> ServiceState:
-    """The service, which has to be installed."""
-    state = look(Unit.of(instance).name, managers.environment(os.environ))
+def _place(instance: str) -> Place:
+    """Where the service is: with the user's manager, or the system's."""
+    return find(instance, control.user(), managers.environment(os.environ))
+
+
+def _as_root(unit: Unit) -> str:
+    """How root sees all of its journal."""
+    if unit.system:
+        return f"As root, or in the group systemd-journal: journalctl --unit={unit.name}"
+    return f"As root: journalctl _SYSTEMD_USER_UNIT={unit.name} _UID={os.getuid()}"
+
+
+def _known(instance: str, verb: str) -> ServiceState:
+    """The service, which has to be installed, and this user's own to `verb`."""
+    place = _place(instance)
+    if place.unit.system:
+        raise ArcopsError(
+            f"{place.unit.name} is a service of the system's, and root's to {verb}", hint=place.unit.command(verb)
+        )
+    state = look(place.unit.name, place.env)
     if not state.installed:
         raise ArcopsError(
             f"{state.unit} is not installed",
@@ -248,110 +274,11 @@ def _bus(env: dict[str, str]) -> dict[str, str]:
     return {name: env[name] for name in ("XDG_RUNTIME_DIR",) if name in env}
 
 
-def _write(found: UnitFile, text: str, *, force: bool) -> bool:
-    """Bring the file to `text`; False where it is that already. Raises ArcopsError where somebody else changed it."""
-    path = found.path
-    if found.masked:
-        raise ArcopsError(f"{path.name} is masked", hint=f"systemctl --user unmask {path.name}")
-    if found.text == text and found.link is None:
-        output.data(f"unchanged  {path}")
-    elif found.text is not None and not force:
-        _agree(found, text)
-        files.write(path, text)
-        output.data(f"replaced   {path}")
-    else:
-        files.write(path, text)
-        output.data(f"{'written' if found.text is None else 'replaced':<10} {path}")
-    for drop_in in found.drop_ins:
-        output.data(f"kept       {drop_in}")
-    return found.text != text or found.link is not None
-
-
-def _agree(found: UnitFile, text: str) -> None:
-    """Show what would change, and go on only if a person says yes."""
-    output.note(output.printable(units.difference(found.path, found.text or "", text)))
-    if found.link is not None:
-        output.note(f"{found.path} is a link to {found.link}: a file would take its place")
-    whose = "was changed, or is of another arcops" if found.ours else "was not written by `arcops service install`"
-    if output.can_ask() and output.confirmed(f"{found.path} {whose}. Overwrite it?"):
-        return
-    raise ArcopsError(
-        f"{found.path} {whose}, and was left as it is",
-        hint="--force overwrites it; what you want to keep goes into a drop-in (systemctl --user edit)",
-        exit_code=ExitCode.USAGE,
-    )
-
-
-def _is_seen(state: ServiceState, found: UnitFile) -> None:
-    """The manager reads the file that was written. Raises ArcopsError."""
-    if not state.installed or (state.fragment and not _is_same_file(Path(state.fragment), found.path)):
-        raise ArcopsError(
-            f"the user's systemd does not read {found.path}" + (f", but {state.fragment}" if state.fragment else ""),
-            hint="is XDG_CONFIG_HOME another one for the manager? `systemctl --user show-environment` says",
-        )
-    if state.load == "bad-setting":
-        raise ArcopsError(
-            f"{state.unit} has a setting that systemd refuses", hint=f"systemctl --user status {state.unit}"
-        )
-
-
-def _is_same_file(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False
-
-
 def _start(state: ServiceState) -> None:
     env = managers.environment(os.environ)
     if not state.runs:
         output.note(f"starting {state.unit}")
     control.start(state, env)
-
-
-def _installed(state: ServiceState, found: UnitFile, *, was_running: bool) -> None:
-    """What there is now, and what is still lacking for a service that runs unattended."""
-    lingering = linger_file.lingering(control.user())
-    on = isinstance(lingering, Known) and lingering.value
-    output.data(f"{state.enabled or 'unknown':<10} {state.unit}")
-    output.data(f"{state.active:<10} {state.unit}")
-    output.data(f"lingering  {'on' if on else 'off' if isinstance(lingering, Known) else 'unknown'}")
-    if was_running:
-        output.note(f"{state.unit} runs with what it was started with: `arcops service restart` (--keep-backend)")
-    missing = [
-        option
-        for option, there in (
-            ("--enable", state.enabled.startswith("enabled")),
-            ("--now", state.runs),
-            ("--linger", on),
-        )
-        if not there
-    ]
-    if missing:
-        output.note(f"not done: arcops service install {' '.join(missing)}")
-    set_here = [name for name in _PASSED_ON if os.environ.get(name)]
-    if set_here and not found.drop_ins:
-        output.note(
-            f"{', '.join(set_here)}: set in this shell, and unknown to the service; "
-            f"`systemctl --user edit {state.unit}` can say Environment= for it"
-        )
-
-
-def _remove(found: UnitFile, unit: Unit, running: tuple[str, ...]) -> None:
-    """Remove the file if it is ours and nobody else needs it: an instance that is enabled, or one that runs."""
-    path = found.path
-    others = sorted({*running, *(files.enabled_instances(path.parent, unit.file) if "@" in unit.file else ())})
-    if found.text is None and found.link is None:
-        output.data(f"not there  {path}")
-    elif others:
-        output.data(f"kept       {path}: {', '.join(others)} need it")
-    elif not found.ours:
-        output.data(f"kept       {path}: `arcops service install` did not write it")
-    else:
-        files.remove(path)
-        output.data(f"removed    {path}")
-    for drop_in in found.drop_ins:
-        output.data(f"kept       {drop_in}: yours")
 
 
 def _may_switch_off(instance: str, *, yes: bool) -> None:

@@ -25,12 +25,17 @@ def rows(state: ServiceState, sameness: Sameness, lingering: bool | None, why: s
         *(f"  drop-in      {path}" for path in state.drop_ins),
         f"  restarts     {words.count(state.restarts)} by systemd; last result: {state.result or 'unknown'}",
         f"  watchdog     {'none' if state.watchdog is None else f'{state.watchdog:g} s'}",
-        f"  lingering    {'unknown: ' + why if lingering is None else 'on' if lingering else 'off'}",
+        f"  lingering    {'not needed' if state.system else _lingers(lingering, why)}",
         f"  arcops       {sameness.words}",
     ]
     if state.needs_reload:
-        found.append("  changed      the unit file was, and systemd has not read it: systemctl --user daemon-reload")
+        reload = "sudo systemctl daemon-reload" if state.system else "systemctl --user daemon-reload"
+        found.append(f"  changed      the unit file was, and systemd has not read it: {reload}")
     return found
+
+
+def _lingers(lingering: bool | None, why: str) -> str:
+    return f"unknown: {why}" if lingering is None else "on" if lingering else "off"
 
 
 def as_data(state: ServiceState, sameness: Sameness, lingering: bool | None) -> dict[str, object]:
@@ -59,7 +64,7 @@ def as_data(state: ServiceState, sameness: Sameness, lingering: bool | None) -> 
 def for_root(instance: str, user: str) -> str:
     """What root has to do for a service of the system's that runs as `user`, for copy and paste. Raises ArcopsError."""
     text = units.wanted(units.SYSTEM_FILE, units.programs())
-    name = units.SYSTEM_FILE.replace("@", f"@{user}")
+    name = units.Unit.of_system(user).name
     lines = [
         f"# Nothing was changed. As root, for a service of the system's that runs as {user}:",
         f"cat > {_SYSTEM_UNITS}/{units.SYSTEM_FILE} <<'EOF'",

@@ -22,7 +22,7 @@ from arcops.core.enclosure import EnclosureKind
 from arcops.core.quantity import Known, Reading
 from arcops.core.world import ProcessId
 from arcops.daemon.handover import KEPT, STOPPED, ended_how
-from arcops.machine import cgroup, keeper_status, process, record, spawn, systemd
+from arcops.machine import cgroup, keeper_status, launch_folder, process, record, spawn, systemd
 from arcops.machine.record import LaunchRecord
 from arcops.machine.store import Store, StoredEvent, StoreError
 
@@ -54,11 +54,14 @@ class Ended:
 
 
 def comes_back(job: Reading[str | None], ended: Ended, told: str | None) -> bool:
-    """Whether the backend is for a supervisor that follows. `told`: how this one was told to end, None if not."""
-    if told == KEPT:
-        return True
+    """Whether the backend is for a supervisor that follows. `told`: how this one was told to end, None if not.
+
+    A stop is a stop, whatever was to be kept: systemd stops the backend's scope after its unit.
+    """
     if isinstance(job, Known) and job.value is not None:
         return job.value != "stop"
+    if told == KEPT:
+        return True
     if isinstance(job, Known) and ended.result != "success":
         return True
     return told != STOPPED
@@ -142,6 +145,8 @@ class Sweep:
     def _forget(self) -> None:
         with suppress(OSError):
             cgroup.remove(self._launch.enclosure)
+        with suppress(OSError):
+            launch_folder.remove(launch_folder.of(self._launch.status_path))
         with suppress(FileNotFoundError):
             os.unlink(self._launch.status_path)
         record.remove(str(self._paths.record))

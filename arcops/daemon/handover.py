@@ -5,10 +5,15 @@ from pathlib import Path
 from typing import Final
 
 from arcops.core.errors import ArcopsError
+from arcops.core.launch import Limits
 from arcops.daemon.clock import Clock
 
 ARMED_FOR: Final = 60.0
 """Seconds: who asks for it restarts the unit at once. What was asked and forgotten must not change a later stop."""
+UNIT_GIVES: Final = 240.0
+"""Seconds: `TimeoutStopSec=` of the units."""
+OVERHEAD: Final = 15.0
+"""Seconds of a stop beside the backend's own: the history is written, clients are told."""
 STOPPED: Final = "stop"
 KEPT: Final = "keep"
 _MARK = "ended"
@@ -43,6 +48,17 @@ class Handover:
             with suppress(OSError):
                 self._mark.write_text(KEPT if self._keeping else STOPPED)
         return self._keeping
+
+
+def stopping(limits: Limits | None) -> str:
+    """What systemd is told when the supervisor begins to end. `limits`: of the backend that ends with it, None if none.
+
+    A profile whose own limits are longer than the units' asks for the time that it needs: systemd then waits for
+    whichever is longer. An operator's shorter `TimeoutStopSec=` holds for every other profile. Source: sd_notify(3).
+    """
+    longest = 0.0 if limits is None else limits.stop + OVERHEAD
+    more = f"\nEXTEND_TIMEOUT_USEC={round(longest * 1e6)}" if longest > UNIT_GIVES else ""
+    return f"STOPPING=1{more}"
 
 
 def ended_how(keeper_dir: Path) -> str | None:

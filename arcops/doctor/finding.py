@@ -27,6 +27,7 @@ class FixKind(Enum):
     DAEMON_RELOAD = "have the user's systemd read its unit files again"
     REMOVE_FILE = "remove a file that was left"
     REMOVE_CGROUP = "remove an empty cgroup that was left"
+    REMOVE_FOLDER = "remove what a launch that is gone has left"
 
 
 class Fix(msgspec.Struct, frozen=True, kw_only=True):

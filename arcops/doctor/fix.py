@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from arcops.core.errors import ArcopsError, BusyError
 from arcops.doctor.finding import Fix, FixKind
 from arcops.doctor.sight import Sight
+from arcops.machine import launch_folder
 from arcops.machine.lock import DaemonLock
 from arcops.service import control
 
@@ -35,6 +36,9 @@ def _apply(sight: Sight, fix: Fix) -> None:
             # The kernel itself refuses one that has a process in it, but not one that a launch was just given.
             with _nobody_supervises(sight):
                 _remove(fix.target, os.rmdir)
+        case FixKind.REMOVE_FOLDER:
+            with _nobody_supervises(sight):
+                _remove(fix.target, launch_folder.remove)
 
 
 @contextmanager

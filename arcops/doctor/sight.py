@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from arcops import wire
-from arcops.config.paths import Paths
+from arcops.config.paths import Paths, check_instance
 from arcops.core.errors import ArcopsError
 from arcops.core.launch import Launch
 from arcops.machine import managers, process, record
@@ -17,6 +17,7 @@ from arcops.machine.managers import Answer
 from arcops.machine.proc import user_name
 from arcops.machine.record import LaunchRecord, Unbelievable
 from arcops.service import same
+from arcops.service.places import Place, find
 from arcops.service.state import ServiceState, look
 from arcops.service.units import Unit
 
@@ -35,6 +36,8 @@ class Roots:
     dev: str = "/dev"
     linger: str = "/var/lib/systemd/linger"
     group: str = "/etc/group"
+    units: str = "/"
+    """Above the directories with the units of the system."""
 
 
 class Once(Generic[T]):
@@ -77,6 +80,8 @@ class Sight:
     roots: Roots = field(default_factory=Roots)
     uid: int = field(default_factory=os.getuid)
     user: str = field(default_factory=lambda: user_name(os.getuid()))
+    place: Place | None = None
+    """Where the service is; None: it is the user's own."""
     status: Once["wire.Status | str"] = field(init=False)
     """What the daemon says, or why it does not."""
     service: Once["ServiceState | ArcopsError"] = field(init=False)
@@ -98,11 +103,14 @@ class Sight:
     def of(cls, instance: str, env: Mapping[str, str], roots: Roots | None = None) -> "Sight":
         """Of this machine. Raises ArcopsError for a bad instance name."""
         full = managers.environment(env)
-        return cls(Paths.of(instance, full), full, roots or Roots())
+        where, user = roots or Roots(), user_name(os.getuid())
+        check_instance(instance)
+        place = find(instance, user, full, where.units)
+        return cls(Paths.of(instance, place.env), place.env, where, user=user, place=place)
 
     @property
     def unit(self) -> Unit:
-        return Unit.of(self.paths.instance)
+        return Unit.of(self.paths.instance) if self.place is None else self.place.unit
 
     def ask(self, argv: Sequence[str], within: float = managers.ANSWER_WITHIN) -> Answer:
         """Run a program with a deadline. Raises ArcopsError."""

@@ -1,30 +1,18 @@
 """What the supervisor tells systemd about itself, and asks it about its own unit."""
 
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Mapping
-from functools import cache
-from typing import Protocol, cast
-
-import sdnotify
+from contextlib import suppress
 
 from arcops.core.quantity import Known, Reading, Unknown
 
 _ANSWERS_WITHIN = 5.0
 """Seconds for a look at the jobs, which takes some 10 ms: the end of a unit must not hang on it."""
-
-
-class _Notifier(Protocol):
-    """sdnotify's class as it is; the package brings no types."""
-
-    def notify(self, state: str) -> None: ...
-
-
-@cache
-def _notifier(_address: str) -> _Notifier:
-    """One socket for each address that systemd gave (it gives one)."""
-    return cast("_Notifier", sdnotify.SystemdNotifier())
+_TAKEN_WITHIN = 1.0
+"""Seconds for a manager whose queue is full: the loop must not hang with it."""
 
 
 def notify(state: str) -> None:
@@ -33,8 +21,12 @@ def notify(state: str) -> None:
     Several lines may be sent at once. Source: sd_notify(3).
     """
     address = os.environ.get("NOTIFY_SOCKET")
-    if address:
-        _notifier(address).notify(state)
+    if not address:
+        return
+    where = f"\0{address[1:]}" if address.startswith("@") else address
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, suppress(OSError):
+        manager.settimeout(_TAKEN_WITHIN)
+        manager.sendto(state.encode(errors="replace"), where)
 
 
 def notify_reloading() -> None:

@@ -4,13 +4,16 @@ import os
 from collections.abc import Mapping
 
 from arcops.config.paths import Paths
+from arcops.core.enclosure import EnclosureKind
 from arcops.machine import managers, proc, process, record
 from arcops.machine.managers import ManagerError
 from arcops.machine.record import LaunchRecord
 from arcops.service.state import ServiceState, look
 
-_MARGIN = 15.0
+_MARGIN = 30.0
 """Seconds over a unit's own limits: its manager tells of a limit that was hit only after having dealt with it."""
+_SCOPE_STOPS_WITHIN = 120.0
+"""Seconds: systemd gives a scope 90 (`DefaultTimeoutStopSec=`) before it kills."""
 
 
 def reload(env: Mapping[str, str]) -> None:
@@ -36,21 +39,32 @@ def start(state: ServiceState, env: Mapping[str, str]) -> None:
 def stop(state: ServiceState, paths: Paths, env: Mapping[str, str]) -> None:
     """Stop it, and wait until it and its backend have ended. Raises ManagerError where they have not, or not in order.
 
-    systemctl says that all is well also where the time was up and systemd killed: the unit's own result tells. And
-    where no supervisor runs at that moment (it has crashed, and the next one is not there yet), systemd runs nothing
-    at all: then the backend is left.
+    Where no supervisor runs at that moment (it has crashed, and the next one is not there yet, or was given up),
+    nothing drains, and the backend's scope is stopped with the unit: that is waited for. systemctl says that all is
+    well also where the time was up and systemd killed: the unit's own result tells.
     """
-    _do("stop", state.unit, env, state.stop_within + _MARGIN)
+    _do("stop", state.unit, env, stops_within(state, paths) + _MARGIN)
+    left = _left(paths)
+    if left is not None and left.enclosure.kind is EnclosureKind.SCOPE:
+        _do("stop", left.enclosure.name, env, _SCOPE_STOPS_WITHIN)
+        if _left(paths) is None:
+            record.remove(str(paths.record))
     after = look(state.unit, env)
     nothing_left(after, paths)
     _complain(after)
 
 
-def restart(state: ServiceState, env: Mapping[str, str]) -> None:
+def restart(state: ServiceState, paths: Paths, env: Mapping[str, str]) -> None:
     """Stop and start it, and wait until it is ready."""
     if state.active == "failed":
         forget_failure(state.unit, env)
-    _do("restart", state.unit, env, state.stop_within + state.start_within + _MARGIN)
+    _do("restart", state.unit, env, stops_within(state, paths) + state.start_within + _MARGIN)
+
+
+def stops_within(state: ServiceState, paths: Paths) -> float:
+    """Seconds: the longest that a stop may take. A profile with longer limits than the unit gets its time."""
+    found = record.read(str(paths.record), process.boot_id())
+    return max(state.stop_within, found.launch.limits.stop if isinstance(found, LaunchRecord) else 0.0)
 
 
 def forget_failure(unit: str, env: Mapping[str, str]) -> None:
@@ -100,14 +114,21 @@ def _do(verb: str, unit: str, env: Mapping[str, str], within: float) -> None:
 
 def nothing_left(state: ServiceState, paths: Paths) -> None:
     """Raises ManagerError where a launch lives, and `state` is of a service that does not run any more."""
-    found = record.read(str(paths.record), process.boot_id())
-    if not isinstance(found, LaunchRecord):
-        return
-    if any(one is not None and process.alive(one) for one in (found.keeper, found.main)):
+    left = _left(paths)
+    if left is not None:
         raise ManagerError(
-            f"{state.unit} is {state.active}, and launch {found.launch_id} runs on without a supervisor",
+            f"{state.unit} is {state.active}, and launch {left.launch_id} runs on without a supervisor",
             hint="`arcops service start` adopts it; `arcops service stop` then ends it with its supervisor",
         )
+
+
+def _left(paths: Paths) -> LaunchRecord | None:
+    """The launch that lives, where no supervisor does; None if there is none."""
+    found = record.read(str(paths.record), process.boot_id())
+    if not isinstance(found, LaunchRecord):
+        return None
+    lives = any(one is not None and process.alive(one) for one in (found.keeper, found.main))
+    return found if lives else None
 
 
 def _complain(state: ServiceState) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from arcops.config.paths import xdg_dir
 from arcops.core.errors import ArcopsError
-from arcops.service.units import is_ours
+from arcops.service.units import Unit, is_ours
 
 _MODE = 0o644
 _NOWHERE = "/dev/null"
@@ -38,6 +38,12 @@ class UnitFile:
 def directory(env: Mapping[str, str]) -> Path:
     """Where a user's own units are. Source: systemd.unit(5)."""
     return xdg_dir(env, "XDG_CONFIG_HOME", ".config") / "systemd" / "user"
+
+
+def exists(env: Mapping[str, str], unit: Unit) -> bool:
+    """Whether this user has the file of a unit, and may start it."""
+    path = directory(env) / unit.file
+    return path.exists() and not (path.is_symlink() and os.readlink(path) == _NOWHERE)
 
 
 def read(path: Path, also: str = "") -> UnitFile:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from arcops.machine import managers
+from arcops.service.units import SYSTEM_FILE
 
 _PROPERTIES = (
     "LoadState",
@@ -22,16 +23,18 @@ _PROPERTIES = (
     "ExecStart",
     "TimeoutStopUSec",
     "TimeoutStartUSec",
+    "Environment",
 )
 _PATH = re.compile(r"\{ path=(.*?) ; argv\[\]=")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_SYSTEM = SYSTEM_FILE.partition("@")[0] + "@"
 _LONGEST = 3600.0
 """Seconds that are waited for a unit whose own limits are longer, or infinite."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceState:
-    """What `systemctl --user show` says; an empty text or None is what it does not say."""
+    """What `systemctl show` says; an empty text or None is what it does not say."""
 
     unit: str
     load: str
@@ -59,6 +62,13 @@ class ServiceState:
     stop_within: float
     """Seconds: the longest that a stop may take."""
     start_within: float
+    instance: str
+    """ARCOPS_INSTANCE of its environment, which the system's unit sets; else empty."""
+
+    @property
+    def system(self) -> bool:
+        """The system's manager has it, and only root may start or stop it."""
+        return of_system(self.unit)
 
     @property
     def runs(self) -> bool:
@@ -71,9 +81,19 @@ class ServiceState:
 
 
 def look(unit: str, env: Mapping[str, str], within: float = managers.ANSWER_WITHIN) -> ServiceState:
-    """Ask the user's manager. Raises ManagerError."""
-    argv = ("systemctl", "--user", "show", unit, f"--property={','.join(_PROPERTIES)}")
+    """Ask the manager whose unit it is. Raises ManagerError."""
+    argv = ("systemctl", manager(unit), "show", unit, f"--property={','.join(_PROPERTIES)}")
     return parse(unit, managers.tell(argv, env, within).properties)
+
+
+def of_system(unit: str) -> bool:
+    """Whether a unit of ours is one of the system's, by its name."""
+    return unit.startswith(_SYSTEM)
+
+
+def manager(unit: str) -> str:
+    """systemctl's and journalctl's option for the manager that has it."""
+    return "--system" if of_system(unit) else "--user"
 
 
 def parse(unit: str, properties: Mapping[str, str]) -> ServiceState:
@@ -96,6 +116,7 @@ def parse(unit: str, properties: Mapping[str, str]) -> ServiceState:
         program=program[1] if program else "",
         stop_within=min(_LONGEST, seconds(properties.get("TimeoutStopUSec", "")) or _LONGEST),
         start_within=min(_LONGEST, seconds(properties.get("TimeoutStartUSec", "")) or _LONGEST),
+        instance=_variable(properties.get("Environment", ""), "ARCOPS_INSTANCE"),
     )
 
 
@@ -109,3 +130,9 @@ def seconds(text: str) -> float | None:
 
 def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() else None
+
+
+def _variable(environment: str, name: str) -> str:
+    """The value of a variable that a unit sets; empty where it does not."""
+    found = (word.partition("=") for word in environment.split())
+    return next((value for key, _, value in found if key == name), "")

@@ -43,6 +43,22 @@ class Unit:
             return cls("arcops.service", "arcops.service")
         return cls(f"arcops@{instance}.service", "arcops@.service")
 
+    @classmethod
+    def of_system(cls, user: str) -> "Unit":
+        """The system's variant, for a user. Which instance it runs is said by its environment."""
+        return cls(SYSTEM_FILE.replace("@", f"@{user}"), SYSTEM_FILE)
+
+    @property
+    def system(self) -> bool:
+        """It is the system manager's, and root's to change."""
+        return self.file == SYSTEM_FILE
+
+    def command(self, verb: str) -> str:
+        """What a person types to start, stop or restart it, or to see its log (`logs`)."""
+        if not self.system:
+            return f"arcops service {verb}"
+        return f"sudo journalctl --unit={self.name}" if verb == "logs" else f"sudo systemctl {verb} {self.name}"
+
 
 def programs() -> Path:
     """The directory of this arcops' own `arcops` and `arcopsd`. Raises ArcopsError where they are not installed."""

@@ -248,14 +248,15 @@ def test_a_stop_that_was_not_in_order_is_a_failure(arcops: Arcops, systemd: Fake
     assert "not in good order" in said.err
 
 
+@pytest.mark.parametrize("kind", [EnclosureKind.SESSION, EnclosureKind.SCOPE])
 def test_a_stop_that_left_a_backend_without_a_supervisor_is_a_failure(
-    arcops: Arcops, systemd: FakeSystemd, unit: Path, site: MadeUpSite
+    arcops: Arcops, systemd: FakeSystemd, unit: Path, site: MadeUpSite, kind: EnclosureKind
 ) -> None:
     arcops("service", "install", "--now")
     launch = Launch("p", ("/v",), (), None, "127.0.0.1", 8000, "s", None, (), ())
     left = LaunchRecord(
         *("20270115080000-aa00", process.boot_id(), "main", launch),
-        *(Enclosure(EnclosureKind.SESSION, "x"), "/s", "/l", 1.0, 1.0),
+        *(Enclosure(kind, "x.scope"), "/s", "/l", 1.0, 1.0),
         main=process.identify(os.getpid()),
     )
     paths = Paths.of("main", site.env)
@@ -267,6 +268,7 @@ def test_a_stop_that_left_a_backend_without_a_supervisor_is_a_failure(
         assert said.code == 1
         assert "launch 20270115080000-aa00 runs on without a supervisor" in said.err
         assert "`arcops service start` adopts it" in said.err
+        assert ("systemctl --user stop x.scope" in systemd.calls()) is (kind is EnclosureKind.SCOPE), "waited for"
     assert unit.exists()
 
 

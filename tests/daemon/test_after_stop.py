@@ -40,8 +40,9 @@ UNKNOWN = Unknown("no bus", 0.0)
         # Told to end by a signal from elsewhere: what is done in order is not started again, what failed is.
         (NONE, "success", STOPPED, False),
         (NONE, "signal", STOPPED, True),
-        # Kept on purpose.
-        (STOP, "success", KEPT, True),
+        # Kept on purpose, for the supervisor that a restart brings; a stop brings none.
+        (STOP, "success", KEPT, False),
+        (NONE, "success", KEPT, True),
         (RESTART, "success", KEPT, True),
         (UNKNOWN, "success", KEPT, True),
     ],

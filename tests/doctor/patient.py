@@ -45,6 +45,7 @@ class Patient:
             dev=str(self.dev),
             linger=str(self.systemd.linger),
             group=str(self.group),
+            units=str(self.systemd.root),
         )
         made = replace(Sight.of("main", self.env, roots), user=USER)
         return made if uid is None else replace(made, uid=uid)

@@ -129,7 +129,7 @@ def test_a_unit_of_another_arcops_is_a_problem(patient: Patient, tmp_path: Path)
 )
 def test_what_the_manager_makes_of_the_unit(changes: dict[str, str], verdict: Verdict, words: str) -> None:
     file = UnitFile(Path("/u/arcops.service"), units.MARKER, None, ())
-    facts = unit.Facts("arcops.service", file, units.MARKER, state(**changes), "", Sameness(True, ""))
+    facts = unit.Facts(units.Unit.of("main"), file, units.MARKER, state(**changes), "", Sameness(True, ""))
     outcome = unit.judge(facts)
     assert outcome.verdict is verdict
     assert words in outcome.summary
@@ -146,7 +146,7 @@ def test_a_unit_file_without_a_manager_is_unknown(patient: Patient) -> None:
 
 # -- service ----------------------------------------------------------------------------------------------------------
 def facts(seen: ServiceState | None, daemon: wire.DaemonInfo | str) -> service.Facts:
-    return service.Facts("arcops.service", seen, "no bus", daemon, of_daemon(daemon))
+    return service.Facts(units.Unit.of("main"), seen, "no bus", daemon, of_daemon(daemon))
 
 
 def daemon(pid: int = 42, version: str = __version__, prefix: str | None = None) -> wire.DaemonInfo:

@@ -17,10 +17,12 @@ systemctl-show)
   case "$*" in *=Version*) echo Version=252; exit ;; esac
   file=$unit; case $unit in *@*) file=${unit%%@*}@.service ;; esac
   path=$HOME/.config/systemd/user/$file
-  load=not-found fragment= program= enabled=
+  case "$*" in *--system*) path=$state/root/etc/systemd/system/$file ;; esac
+  load=not-found fragment= program= enabled= environment=
   if [ -e "$path" ]; then
     load=loaded fragment=$path
     program=$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$path")
+    environment=$(sed -n 's/^Environment=//p' "$path" | tr '\n' ' ')
     enabled=disabled; [ -e "$state/enabled-$unit" ] && enabled=enabled
   fi
   active=inactive sub=dead pid=0
@@ -39,6 +41,7 @@ systemctl-show)
   echo "NeedDaemonReload=no"
   echo "StatusText="
   echo "ExecStart={ path=$program ; argv[]=$program --instance main ; ignore_errors=no }"
+  echo "Environment=$environment"
   echo "TimeoutStopUSec=4min"
   echo "TimeoutStartUSec=1min 30s"
   ;;
@@ -66,6 +69,8 @@ class FakeSystemd:
         self.state = root / "systemd"
         self.bin = self.state / "bin"
         self.linger = self.state / "linger"
+        self.root = self.state / "root"
+        """Above the system's own units."""
         for directory in (self.bin, self.linger):
             directory.mkdir(parents=True)
         for name in ("systemctl", "loginctl", "journalctl"):

@@ -1,5 +1,6 @@
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,34 @@ def test_systemd_hears_every_state(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert manager.recv(100) == b"READY=1"
         assert manager.recv(100) == b"STATUS=serving dflash2"
     notify("WATCHDOG=1")  # the manager has gone: never an error
+
+
+def test_an_abstract_address_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0arcops-test-{os.getpid()}")
+        manager.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", f"@arcops-test-{os.getpid()}")
+        notify("STATUS=lädt")
+        assert manager.recv(100) == "STATUS=lädt".encode()
+
+
+def test_a_manager_that_takes_nothing_any_more_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as filler:
+            filler.setblocking(False)
+            with suppress(BlockingIOError):
+                while True:
+                    filler.sendto(b"X", address)
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+        notify("WATCHDOG=1")
+        manager.setblocking(False)
+        heard: set[bytes] = set()
+        with suppress(BlockingIOError):
+            while True:
+                heard.add(manager.recv(100))
+        assert heard == {b"X"}
 
 
 def test_without_systemd_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ when the test runner has ended, however it did. A boot takes a second, and so do
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.helpers import cannot_run_here, eventually
+from tests.helpers import eventually
+from tests.systemd.needs import SHM, cgroup_mount
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -26,17 +26,6 @@ HALT_WITHIN = 200.0
 """Seconds. An idle machine takes 1 and 2."""
 RUN_WITHIN = 180.0
 """Seconds for one command in the box."""
-_SHM = Path("/dev/shm")
-_LEAST_ROOM = 128 * 1024 * 1024
-"""Bytes on the tmpfs that takes what the box writes: some 30 MB, the rest is for a test."""
-_TOOLS = {
-    "/usr/lib/systemd/systemd": "systemd",
-    "/usr/bin/dbus-daemon": "dbus",
-    "/usr/lib/systemd/user/dbus.socket": "dbus-user-session",
-    "/usr/lib/polkit-1/polkitd": "polkitd",
-    "/usr/bin/nsenter": "util-linux",
-    "/usr/sbin/ip": "iproute2",
-}
 _UP = {"running", "degraded"}
 _ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -50,57 +39,20 @@ _ENVIRONMENT = {
 Done = subprocess.CompletedProcess[str]
 
 
-def why_not() -> str | None:
-    """Why no box can be made here; None where one can."""
-    if os.geteuid() != 0:
-        return "a box with a systemd of its own needs root"
-    missing = [f"{path} ({package})" for path, package in _TOOLS.items() if not os.path.exists(path)]
-    if missing:
-        return f"not installed: {', '.join(missing)}"
-    if not list(Path("/usr/lib").glob("*/security/pam_systemd.so")):
-        return "not installed: pam_systemd.so (libpam-systemd)"
-    if "--wdns" not in subprocess.run(["nsenter", "--help"], capture_output=True, text=True, check=False).stdout:
-        return "nsenter has no --wdns: it came with util-linux 2.38"
-    if "overlay" not in Path("/proc/filesystems").read_text():
-        return "the kernel has no overlayfs"
-    mount = cgroup_mount()
-    if mount is None:
-        return "cgroup2 is not mounted"
-    if not os.access(mount, os.W_OK):
-        return f"{mount} is read-only"
-    if shutil.disk_usage(_SHM).free < _LEAST_ROOM:
-        return f"{_SHM} has less than {_LEAST_ROOM // 1024**2} MiB free"
-    return None
-
-
-def need_box() -> None:
-    """Skip on a developer's machine that cannot make a box, and fail in CI."""
-    reason = why_not()
-    if reason is not None:
-        cannot_run_here(reason)
-
-
-def cgroup_mount() -> Path | None:
-    """Where cgroup2 is mounted; beside the old hierarchies it is a directory further down."""
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        fields = line.split()
-        if fields[2] == "cgroup2":
-            return Path(fields[1])
-    return None
-
-
 class Box:
     """Use it with `with`. `binds` are shown in it besides this checkout and its Python, read-only.
 
     With `cards` the box has a PCI bus of its own, which holds nothing but them: empty Arc Pro B70s at these addresses.
+    Those in `served` have a render node each, which answers as a driver does (`stand_in_cards.py`).
     """
 
-    def __init__(self, binds: Sequence[Path] = (), cards: Sequence[str] = ()) -> None:
+    def __init__(self, binds: Sequence[Path] = (), cards: Sequence[str] = (), served: Sequence[str] = ()) -> None:
         mount = cgroup_mount()
         assert mount is not None
         self._cards = cards
+        self._served = served
         self._binds = shown(binds)
-        self.state = Path(tempfile.mkdtemp(prefix="arcops-box-", dir=_SHM))
+        self.state = Path(tempfile.mkdtemp(prefix="arcops-box-", dir=SHM))
         self._cgroups = str(mount / self.state.name)
         self._guard = subprocess.Popen(
             ["bash", str(HERE / "box_guard.sh"), self._cgroups, str(self.state)],
@@ -156,6 +108,8 @@ class Box:
         self._open_ways()
         for card in self._cards:
             self._plug_in(card)
+        if self._served:
+            self._serve()
         return time.monotonic() - began
 
     def halt(self) -> float:
@@ -223,6 +177,19 @@ class Box:
         for name, text in (("class", "0x030000"), ("vendor", "0x8086"), ("device", "0xe223")):
             self.write(f"{place}/{name}", f"{text}\n")
         self.root("ln", "-s", driver, f"{place}/driver")
+
+    def _serve(self) -> None:
+        """Make the cards' render nodes, and wait until they are there."""
+        nodes = [self.node(card) for card in self._served]
+        for card, node in zip(self._served, nodes, strict=True):
+            self.root("mkdir", "-p", f"/sys/bus/pci/devices/{card}/drm/{node}", "/dev/dri")
+        driver = (sys.executable, "-I", "-S", str(HERE / "stand_in_cards.py"), "/dev/dri", "xe", *nodes)
+        self.root("systemd-run", "-q", "--unit=stand-in-cards", *driver)
+        eventually(lambda: self.exists(f"/dev/dri/{nodes[-1]}"), within=BOOT_WITHIN, why="no render nodes")
+
+    def node(self, card: str) -> str:
+        """Name of the render node of a card that is served."""
+        return f"renderD{128 + list(self._served).index(card)}"
 
     # -- commands in it -----------------------------------------------------------------------------------------------
     def root(self, *argv: str, check: bool = True, stdin: str | None = None, within: float = RUN_WITHIN) -> Done:

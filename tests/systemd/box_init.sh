@@ -19,7 +19,8 @@ if [ "$fake_bus" = yes ]; then
   mkdir -p "$root/sys/bus/pci/devices"
 fi
 
-for node in null zero full random urandom tty; do
+for node in null zero full random urandom tty fuse; do
+  [ -e "/dev/$node" ] || continue
   : >"$root/dev/$node"
   mount --bind "/dev/$node" "$root/dev/$node"
 done

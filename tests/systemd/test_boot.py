@@ -5,8 +5,9 @@ from collections.abc import Generator
 import pytest
 
 from tests.helpers import eventually
-from tests.systemd.box import Box, need_box
+from tests.systemd.box import Box
 from tests.systemd.household import Household
+from tests.systemd.needs import need_box
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 

@@ -8,8 +8,9 @@ import yaml
 
 from tests.fakes.runtime import REAL_ENVIRONMENT, real_runtime
 from tests.helpers import eventually
-from tests.systemd.box import Box, need_box
+from tests.systemd.box import Box
 from tests.systemd.household import Household
+from tests.systemd.needs import need_box
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 

@@ -8,8 +8,9 @@ import pytest
 from arcops import __version__
 from arcops.service import units
 from tests.helpers import eventually
-from tests.systemd.box import ROOT, Box, need_box
+from tests.systemd.box import ROOT, Box
 from tests.systemd.household import Household
+from tests.systemd.needs import need_box
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 UNIT = ".config/systemd/user/arcops.service"
@@ -148,3 +149,50 @@ def test_another_arcops_a_crash_and_a_stranger_are_told(box: Box) -> None:
     finally:
         box.root("systemctl", "stop", "stranger.service")
     assert house.verdicts("service", "port") == {"service": "warning", "port": "ok"}
+
+
+def test_a_stop_while_no_supervisor_runs_ends_the_backend_all_the_same(box: Box) -> None:
+    house = home_of(box, "eve", 8105)
+    box.linger("eve", on=True)
+    # Long enough for a stop to come between a crash and the next start.
+    drop_in = f"[Service]\nEnvironment=PYTHONPATH={ROOT}\nRestartSec=600\n"
+    house.write(f"{UNIT}.d/test.conf", drop_in)
+    house.arcops("service", "install", "--now")
+    backend = house.serve()
+    box.root("kill", "-9", str(house.main_pid()))
+    eventually(lambda: house.show("SubState")["SubState"] == "auto-restart", within=90.0, every=0.1)
+    assert house.alive(backend.pid)
+    stopped = house.arcops("service", "stop")
+    assert "is inactive" in stopped.stdout
+    assert house.backends() == []
+    assert house.show("Result")["Result"] == "success"
+
+
+def test_a_service_of_the_systems_is_seen_by_its_user(box: Box) -> None:
+    house = home_of(box, "dee", 8104)
+    unit = "arcops-system@dee.service"
+    three = ("lingering", "session", "unit", "service", "residue")
+    for_root = house.arcops("service", "install", "--system").stdout
+    # The tests' checkout is not what the environment's own arcopsd would import on every machine.
+    box.write(f"/etc/systemd/system/{unit}.d/test.conf", f"[Service]\nEnvironment=PYTHONPATH={ROOT}\n")
+    box.root("sh", "-e", stdin=for_root)
+    assert not box.manager_runs("dee")
+    assert house.verdicts(*three) == dict.fromkeys(three, "ok"), house.arcops("doctor", *three, check=False).stdout
+    status = house.arcops("service", "status").stdout
+    assert f"{unit} is active (running" in status
+    assert "lingering    not needed" in status
+    assert f"this one, the daemon is arcops {__version__} of " in status
+    assert "ready" in house.arcops("service", "logs").stdout
+    refused = house.arcops("service", "stop", check=False)
+    assert refused.returncode == 1
+    assert f"sudo systemctl stop {unit}" in refused.stderr
+
+    box.root("sed", "-i", "s/^OOMPolicy=continue/OOMPolicy=stop/", "/etc/systemd/system/arcops-system@.service")
+    box.root("systemctl", "daemon-reload")
+    assert house.verdicts("unit", "service") == {"unit": "warning", "service": "ok"}
+    kept = house.arcops("service", "restart", "--keep-backend").stderr
+    assert f"systemctl restart {unit}" in kept
+    box.root("systemctl", "stop", unit)
+    assert house.verdicts("service") == {"service": "warning"}
+    box.root("systemctl", "disable", unit)
+    assert "arcops.service is not installed" in house.arcops("doctor", "unit").stdout

@@ -10,13 +10,22 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import eventually
-from tests.systemd.box import ROOT, Box, cgroup_mount, need_box
+from tests.systemd.box import ROOT, Box
 from tests.systemd.household import UNITS, Household, units_of
+from tests.systemd.needs import cgroup_mount, need_box
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 
 SYSTEM_AT_MOST, USER_AT_MOST = 40, 65
 """systemd-analyze's exposure, times ten. What the user units are above the system's is in `IMPOSSIBLE`, one by one."""
+
+ALL_THAT_WORKS = """
+MemoryDenyWriteExecute=yes
+SystemCallFilter=
+SystemCallFilter=@basic-io
+RestrictAddressFamilies=none
+"""
+"""What a user's manager can forbid besides, with no thought for whatever has to run in it."""
 
 NEEDED = {
     "SystemCallFilter=~@resources": "torch pins its threads and places memory: sched_setaffinity, set_mempolicy",
@@ -54,8 +63,8 @@ IMPOSSIBLE = {
 0: it starts, in the very namespaces that it would be in without.
 """
 BLINDS = "PrivateUsers="
-"""The one that works, and would make most of the others possible: but no supervisor could adopt a backend any more
-(docs/decisions/0010-units.md)."""
+"""The one that works, and would make most of the others possible: but no supervisor could see any more who has the
+card, nor adopt a backend (docs/decisions/0010-units.md)."""
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +118,26 @@ def test_a_users_manager_cannot_forbid_what_the_user_units_leave_out(house: Hous
     assert {setting: what_becomes_of(f"--property={setting}") for setting in IMPOSSIBLE} == expected
     code, other = what_becomes_of("--property=PrivateUsers=yes")
     assert (code, other != plain) == (0, True), "a user namespace of its own"
+
+
+def test_no_unit_of_a_users_manager_gets_below_four_without_a_user_namespace(house: Household) -> None:
+    whole = (UNITS / "arcops.service").read_text().replace("[Install]", f"{ALL_THAT_WORKS}\n[Install]")
+    house.write("strict.service", whole)
+    command = ["systemd-analyze", "--user", "security", "--offline=true", "--threshold=40", "--no-pager"]
+    done = house.box.user("op", *command, f"{house.home}/strict.service", check=False)
+    print(done.stdout.splitlines()[-1])
+    assert done.returncode != 0
+
+
+def test_in_a_user_namespace_a_supervisor_could_look_into_nothing_that_its_user_runs(house: Household) -> None:
+    house.box.user("op", "systemd-run", "--user", "-q", "--unit=other", "sleep", "infinity")
+    pid = house.box.show("op", "other.service", "MainPID")["MainPID"]
+    command = ("systemd-run", "--user", "--quiet", "--wait", "--pipe")
+    # A link tells a socket or a render node; fdinfo tells the memory of a card and a lock.
+    looks = ("sh", "-c", 'readlink "/proc/$0/fd/0" && cat "/proc/$0/fdinfo/0"', pid)
+    assert house.box.user("op", *command, *looks).stdout.startswith("/dev/null\n")
+    blind = house.box.user("op", *command, "--property=PrivateUsers=yes", *looks, check=False)
+    assert (blind.returncode != 0, blind.stdout) == (True, "")
 
 
 def finding(name: str) -> str:

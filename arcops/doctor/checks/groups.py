@@ -5,6 +5,7 @@ import os
 import stat
 from dataclasses import dataclass
 
+from arcops.core.errors import ArcopsError
 from arcops.doctor.finding import Outcome, Verdict, ok, unknown
 from arcops.doctor.run import Check
 from arcops.doctor.sight import Roots, Sight, read_text
@@ -29,16 +30,32 @@ class Facts:
     """Some profile or the site's settings name a card."""
     groups: tuple[Group, ...]
     manager: int | None
-    """Pid of the user's manager; None where it does not run."""
+    """Pid of the user's manager (for a service of the system's, of its supervisor); None where it does not run."""
     has: frozenset[int]
-    """Groups that the manager has now."""
+    """Groups that it has now."""
+    system: str = ""
+    """The unit, where it is the system's."""
+
+    @property
+    def whose(self) -> str:
+        return self.system or "the user's manager"
+
+    @property
+    def restart(self) -> str:
+        return f"sudo systemctl restart {self.system or f'user@{self.uid}'}"
 
 
 def probe(sight: Sight) -> Facts:
     cards = sight.usable().cards
-    manager = find_manager(sight.uid, sight.roots.proc)
+    system = sight.unit.name if sight.unit.system else ""
+    manager = _supervisor(sight) if system else find_manager(sight.uid, sight.roots.proc)
     has = frozenset[int]() if manager is None else groups_of(manager, sight.roots.proc)
-    return Facts(sight.user, sight.uid, bool(cards), _wanted(sight, cards), manager, has)
+    return Facts(sight.user, sight.uid, bool(cards), _wanted(sight, cards), manager, has, system)
+
+
+def _supervisor(sight: Sight) -> int | None:
+    service = sight.service()
+    return None if isinstance(service, ArcopsError) else service.main_pid
 
 
 def judge(facts: Facts) -> Outcome:
@@ -53,18 +70,21 @@ def judge(facts: Facts) -> Outcome:
         for one in facts.groups
     ]
     has = ", ".join(str(gid) for gid in sorted(facts.has)) or "none"
-    running = f"the user's manager (pid {facts.manager}) has the groups {has}"
-    evidence.append(running if facts.manager else "the user's manager does not run")
+    running = f"{facts.whose} (pid {facts.manager}) has the groups {has}"
+    evidence.append(running if facts.manager else f"{facts.whose} does not run")
     outside = [one.name for one in facts.groups if not one.member and one.gid not in facts.has]
     if outside:
         names = ",".join(dict.fromkeys(outside))
-        remedy = f"sudo usermod -aG {names} {facts.user}, then sudo systemctl restart user@{facts.uid}, or reboot"
+        remedy = f"sudo usermod -aG {names} {facts.user}, then {facts.restart}, or reboot"
         return Outcome(Verdict.PROBLEM, f"{facts.user} is not in the group {names}", tuple(evidence), remedy)
     stale = [one.name for one in facts.groups if one.gid not in facts.has] if facts.manager is not None else []
     if stale:
         names = ", ".join(dict.fromkeys(stale))
-        summary = f"{facts.user} is in {names} by now, but the manager that runs keeps the groups it was started with"
-        remedy = f"reboot, or sudo systemctl restart user@{facts.uid}   (ends everything that this user runs)"
+        keeps = "the manager that runs" if not facts.system else facts.system
+        summary = f"{facts.user} is in {names} by now, but {keeps} keeps the groups it was started with"
+        remedy = (
+            facts.restart if facts.system else f"reboot, or {facts.restart}   (ends everything that this user runs)"
+        )
         return Outcome(Verdict.PROBLEM, summary, tuple(evidence), remedy)
     return ok("the groups are there", *evidence)
 

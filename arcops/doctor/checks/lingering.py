@@ -26,6 +26,13 @@ class Facts:
     """A unit of arcops is enabled, so somebody counts on it."""
 
 
+def check(sight: Sight) -> Outcome:
+    """A service of the system's needs none."""
+    if sight.unit.system:
+        return ok(f"{sight.unit.name} is the system's: it needs no lingering")
+    return judge(probe(sight))
+
+
 def probe(sight: Sight) -> Facts:
     says, said = _loginctl(sight)
     service = sight.service()
@@ -66,4 +73,4 @@ def _word(on: bool) -> str:
     return "on" if on else "off"
 
 
-LINGERING = Check("lingering", "Do this user's services run without a login?", lambda sight: judge(probe(sight)))
+LINGERING = Check("lingering", "Do this user's services run without a login?", check)

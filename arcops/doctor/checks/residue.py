@@ -8,14 +8,14 @@ from pathlib import Path
 from arcops.doctor.finding import Fix, FixKind, Outcome, Verdict, ok
 from arcops.doctor.run import Check
 from arcops.doctor.sight import Sight
-from arcops.machine import lock, residue
+from arcops.machine import launch_folder, lock, residue
 from arcops.machine.process import describe
 from arcops.machine.record import LaunchRecord, Unbelievable
 from arcops.machine.residue import Group, Keeper
 
 _LAUNCH = re.compile(r"[0-9]{14}-[0-9a-f]+")
 """A launch id: without this, what the instance `left-2` left would be `left`'s."""
-_ADOPTS = "arcops service start   (a new supervisor takes it up, or clears it away)"
+_ADOPTS = "(a new supervisor takes it up, or clears it away)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,10 @@ class Facts:
     """Of this instance, by their status' place or by the record."""
     dead_socket: str | None
     """The control socket, on which nobody listens."""
+    start: str = "arcops service start"
+    """How a new supervisor is started."""
+    folders: tuple[str, ...] = ()
+    """Of launches of this instance, with sockets and temporary files; those that a process has a socket in left out."""
 
 
 def probe(sight: Sight) -> Facts:
@@ -42,13 +46,16 @@ def probe(sight: Sight) -> Facts:
         if one.name.startswith(f"{instance}-") and _LAUNCH.fullmatch(one.name.removeprefix(f"{instance}-"))
     )
     own = set(_keeper_pids(groups))
-    place = f"{sight.paths.keeper_dir}/".encode()
+    status_files = f"{sight.paths.keeper_dir}/".encode()
     keepers = tuple(
         one
         for one in residue.keepers(sight.uid, sight.roots.proc)
-        if one.pid in own or _names(sight.roots.proc, one.pid, place)
+        if one.pid in own or _names(sight.roots.proc, one.pid, status_files)
     )
-    return Facts(instance, daemon, sight.launch(), str(sight.paths.record), groups, keepers, _dead(sight.paths.socket))
+    place, dead = str(sight.paths.record), _dead(sight.paths.socket)
+    every = launch_folder.left(str(sight.paths.keeper_dir))
+    folders = tuple(one for one in every if not launch_folder.in_use(one))
+    return Facts(instance, daemon, sight.launch(), place, groups, keepers, dead, sight.unit.command("start"), folders)
 
 
 def judge(facts: Facts) -> Outcome:
@@ -82,7 +89,7 @@ def _without_daemon(facts: Facts, current: str | None, evidence: list[str], fixe
         inside = sorted({pid for one in facts.groups for pid in one.pids} | {one.pid for one in facts.keepers})
         seen = (f"{facts.record_path} speaks of launch {current}", *evidence, *map(_described, inside))
         what = f"launch {current} runs on without a supervisor" if inside else f"the record of launch {current} is left"
-        return Outcome(Verdict.WARNING, what, seen, _ADOPTS, tuple(fixes))
+        return Outcome(Verdict.WARNING, what, seen, f"{facts.start}   {_ADOPTS}", tuple(fixes))
     found: list[str] = []
     if isinstance(facts.record, Unbelievable):
         evidence.append(f"{facts.record_path}: {facts.record.reason}")
@@ -93,6 +100,11 @@ def _without_daemon(facts: Facts, current: str | None, evidence: list[str], fixe
         evidence.append(f"{facts.dead_socket}: nobody listens")
         found.append("a control socket without a supervisor")
         fixes.append(Fix(kind=FixKind.REMOVE_FILE, target=facts.dead_socket))
+    if facts.folders:
+        # With a supervisor they are nobody's trouble: it sweeps them at its start, and now and then.
+        evidence += [f"{one}: of a launch that is gone" for one in facts.folders]
+        found.append(f"sockets and temporary files of {_launches(len(facts.folders))}")
+        fixes += [Fix(kind=FixKind.REMOVE_FOLDER, target=one) for one in facts.folders]
     if not found:
         return None
     return Outcome(Verdict.WARNING, f"left over: {' and '.join(found)}", tuple(evidence), _fix(fixes), tuple(fixes))
@@ -126,6 +138,10 @@ def _dead(path: Path) -> str | None:
         except OSError:
             return None
     return None
+
+
+def _launches(count: int) -> str:
+    return "an earlier launch" if count == 1 else f"{count} earlier launches"
 
 
 def _count(pids: tuple[int, ...]) -> str:

@@ -30,6 +30,14 @@ class Facts:
     hint: str
 
 
+def check(sight: Sight) -> Outcome:
+    """A service of the system's has nothing to do with the user's manager."""
+    if sight.unit.system:
+        where = f"its clients need XDG_RUNTIME_DIR={sight.env.get('XDG_RUNTIME_DIR', '')}"
+        return ok(f"{sight.unit.name} is the system's: the user's systemd is not needed", where)
+    return judge(probe(sight))
+
+
 def probe(sight: Sight) -> Facts:
     used = sight.env.get("XDG_RUNTIME_DIR", "")
     try:
@@ -85,5 +93,5 @@ def versions(sight: Sight) -> Outcome:
     )
 
 
-SESSION = Check("session", "Can the user's systemd be reached from here?", lambda sight: judge(probe(sight)))
+SESSION = Check("session", "Can the user's systemd be reached from here?", check)
 VERSIONS = Check("versions", "Which arcops, on what?", versions)
