@@ -34,6 +34,11 @@ class Limits:
     probe: float = 120.0
     """How long the first answer, and a probe of a suspect backend, may take."""
 
+    @property
+    def stop(self) -> float:
+        """The longest that an orderly stop may take, from the order to `stopped` or `stuck`."""
+        return self.drain + self.stop_grace + self.clear
+
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:

@@ -71,11 +71,11 @@ MOVES: dict[tuple[Phase, Phase], str] = {
     (Phase.BACKOFF, Phase.FAILED): "the ordered profile cannot be launched as it stands",
     (Phase.BACKOFF, Phase.STOPPING): "processes of an earlier launch are still there",
     (Phase.FAILED, Phase.STARTING): "a new order",
-    (Phase.FAILED, Phase.STOPPED): "an order to stop",
+    (Phase.FAILED, Phase.STOPPED): "an order to stop, or what stands in was read only now",
     (Phase.FAILED, Phase.STOPPING): "processes of an earlier launch are still there",
     (Phase.STUCK, Phase.STOPPING): "a new order: try once more to end what is left",
     (Phase.STUCK, Phase.CLEARING): "what was stuck has gone",
-    (Phase.WEDGED, Phase.STOPPED): "an order to stop",
+    (Phase.WEDGED, Phase.STOPPED): "an order to stop, or what stands in on another card was read only now",
     (Phase.WEDGED, Phase.STARTING): "a new order after the card was reset",
     (Phase.WEDGED, Phase.STOPPING): "processes of an earlier launch are still there",
 }

@@ -57,6 +57,12 @@ class Order:
     returns: bool = False
 
     @property
+    def unread(self) -> bool:
+        """Its profile names an `on_failure`, and nobody knows yet whether that one could be launched."""
+        names_one = self.launch is not None and self.launch.on_failure is not None
+        return names_one and self.fallback is None and not self.unguarded
+
+    @property
     def wanted(self) -> Launch | None:
         """What is to run now: what was ordered, or what stands in for it."""
         return self.launch if self.stand_in is None else self.fallback
@@ -95,6 +101,10 @@ class Stopping:
     everyone: bool = False
     """The last SIGTERM went to every process, not to the main one alone."""
     killed_at: float | None = None
+    ran: bool = False
+    """A process that runs the model was seen when this began, or since."""
+    engineless_since: float | None = None
+    """When the last of them was first missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +119,8 @@ class State:
     """Why the backend is being taken down, or was."""
     failures: tuple[float, ...] = ()
     """When the standing (committed) order's backend, or what stands in for it, failed within the last hour."""
+    fallback_awaited: bool = False
+    """In `failed` and `wedged`: the latch fell before the order's `on_failure` was read; then that is judged anew."""
     retry_at: float | None = None
     """In `backoff`: when it is tried again."""
     activity: Activity | None = None
@@ -116,8 +128,10 @@ class State:
     """When a sign of life last changed; while it serves without requests, now."""
     shown_at: float = 0.0
     """In `serving`: when it last showed that it works, by progress or an answer. Silence does not move it."""
-    read_at: float | None = None
-    """In `serving`: when its signs of life were last read; None before the first look."""
+    looked_at: float | None = None
+    """When `decide` last looked; None before the first look. `core/decide/standstill.py` judges the gap to the next."""
+    unseen: float = 0.0
+    """Seconds of this phase in which nobody looked: no silence of a backend's."""
     by_answer: bool = False
     """In `suspect`: an answer brought the doubt up, so that only an answer clears it, and progress does not."""
     stopping: Stopping | None = None

@@ -69,6 +69,8 @@ class Card:
     """Processes whose descriptors we may not read: they might hold memory too."""
     fault: str = ""
     """Why a card does not answer, in words with what to do; empty when all of them do."""
+    wedged: bool = False
+    """It will not before it was bound anew, reset or rebooted: that is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,9 @@ class Backend:
     """It has been `serving` before: its launch record says so."""
     stopping: bool = False
     """Its end was asked for, by this supervisor or an earlier one: that it ends is no failure."""
+    engines: int | None = None
+    """Living processes of it that run the model, apart from the API server; None where nobody has looked (only one that
+    has served is looked at: before, not all of them have their names)."""
 
 
 @dataclass(frozen=True, slots=True)

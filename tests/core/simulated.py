@@ -13,7 +13,7 @@ from arcops.core.action import (
 )
 from arcops.core.launch import Checks, Launch, Limits, RestartPolicy
 from arcops.core.quantity import Known, Reading, Unknown
-from arcops.core.state import Order, StandIn
+from arcops.core.state import NOTHING_ORDERED, Goal, Order, StandIn
 from arcops.core.world import (
     Activity,
     AnswerState,
@@ -80,6 +80,8 @@ class Conduct:
     """The engine outlives the main process."""
     deaf: bool = False
     """SIGTERM does nothing."""
+    clings: bool = False
+    """SIGTERM ends the engine alone: the main process waits for its clients."""
     immortal: bool = False
     """SIGKILL does nothing: a process hangs in the driver."""
     silent: bool = False
@@ -119,6 +121,8 @@ class Record:
     proven: bool = False
     stopping: bool = False
     """Its end was asked for."""
+    stood_still: float = 0.0
+    """Seconds since its spawn in which the machine ran nothing."""
 
 
 class Machine:
@@ -179,6 +183,14 @@ class Machine:
         if self.requests and not self.hung:
             self.kv_usage += 0.001 * seconds
             self.counters += 0.0 if self.prefilling else seconds
+
+    def stand_still(self, seconds: float) -> None:
+        """The clock goes on, and nothing runs: what was under way takes as much longer."""
+        self.now += seconds
+        self.clear_at += seconds
+        self._events = [(at + seconds, number, event) for at, number, event in self._events]
+        if self.record is not None:
+            self.record.stood_still += seconds
 
     # -- processes ----------------------------------------------------------------------------------------------------
     def of(self, launch_id: str, *roles: str) -> list[int]:
@@ -251,6 +263,8 @@ class Machine:
     def terminate(self, record: Record, target: Target) -> None:
         self.signals.append((self.now, record.launch_id, f"TERM {target.value}"))
         roles = ("main",) if target is Target.MAIN else ("main", "engine", "stray")
+        if record.conduct.clings:
+            roles = ("engine",)
         for pid in self.of(record.launch_id, *roles):
             if not record.conduct.deaf and not record.conduct.immortal:
                 self.later(0.3, lambda pid=pid: self.end(pid))
@@ -288,14 +302,16 @@ class Machine:
         known = self.record.launch_id if self.record is not None else None
         strays = [pid for pid, process in self.processes.items() if process.launch_id != known]
         holders += [Holder(pid, "vllm", "me", "memory of 0000:03:00.0") for pid in strays]
-        return Known(Card(holders=tuple(holders), unreadable=0, fault=self.silent_card), at)
+        return Known(
+            Card(holders=tuple(holders), unreadable=0, fault=self.silent_card, wedged=bool(self.silent_card)), at
+        )
 
     @property
     def listening(self) -> bool:
         record = self.record
         if record is None or not self.of(record.launch_id, "main"):
             return False
-        return self.now >= record.spawned_at + record.conduct.ready_after
+        return self.now >= record.spawned_at + record.stood_still + record.conduct.ready_after
 
     def server(self) -> Reading[Server]:
         record = self.record
@@ -328,6 +344,7 @@ class Machine:
             spawned_at=record.spawned_at,
             proven=record.proven,
             stopping=record.stopping,
+            engines=sum(self.processes[pid].role == "engine" for pid in seen) if record.proven else None,
         )
 
     def ending(self) -> Ending | None:
@@ -357,3 +374,25 @@ class Machine:
         if "requests" in self.unreadable:
             return Unknown("/metrics did not answer", self.now)
         return Known(self.requests, self.now)
+
+
+def order_in_force(machine: Machine) -> Order:
+    """What a new supervisor reads back: the newest order that did not fail, and what a failing one returns to."""
+    newest = max((number for number, (_, fate) in machine.orders.items() if fate != "failed"), default=None)
+    if newest is None:
+        return NOTHING_ORDERED
+    order, fate = machine.orders[newest]
+    if fate == "committed":
+        return standing(machine, order)
+    before = max((n for n, (_, one) in machine.orders.items() if n < newest and one == "committed"), default=None)
+    if order.goal is Goal.STOP:
+        return replace(order, previous=None)
+    previous = NOTHING_ORDERED
+    if before is not None:
+        previous = standing(machine, machine.orders[before][0])
+    return replace(order, previous=previous)
+
+
+def standing(machine: Machine, order: Order) -> Order:
+    """A committed order as it is read back, with what stands in for it."""
+    return replace(order, committed=True, previous=None, returns=False, stand_in=machine.stand_ins.get(order.id))

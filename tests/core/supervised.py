@@ -4,7 +4,7 @@ What the real daemon does with a real machine it does with this one: render a Wo
 Every step is checked against the laws; `Machine.violations` must stay empty.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from arcops.core import restart
@@ -28,7 +28,7 @@ from arcops.core.decide import Decision, decide
 from arcops.core.launch import Launch
 from arcops.core.phase import MOVES, Phase
 from arcops.core.quantity import Known, Reading, T, Unknown
-from arcops.core.state import NOTHING_ORDERED, Goal, Order, State
+from arcops.core.state import Order, State
 from arcops.core.world import (
     Answer,
     AnswerState,
@@ -39,7 +39,7 @@ from arcops.core.world import (
     Port,
     World,
 )
-from tests.core.simulated import Conduct, Machine, Record, launch
+from tests.core.simulated import Conduct, Machine, Record, launch, order_in_force
 
 
 @dataclass
@@ -69,6 +69,8 @@ class Supervisor:
         self.port: Reading[Port] = never
         self.card: Reading[Card] = never
         self._looking = False
+        self._answer_by, self._questions = 0.0, 0
+        """How many were put; one that was given up, or asked anew, is answered no more."""
         self.subject: tuple[int, tuple[str, ...]] | None = None
         """Port and cards that the last look was at."""
         self.setups: dict[str, Reading[None]] = {}
@@ -162,6 +164,13 @@ class Supervisor:
         while self.state.phase not in phases:
             assert self.machine.now < end, f"not {phases} within {within} s: {self.trail}"
             self.step(step)
+
+    def stand_still(self, seconds: float) -> None:
+        """The machine runs nothing, its supervisor included; whose question was under way finds its time over then."""
+        self.machine.stand_still(seconds)
+        asked = self.answer
+        if asked is not None and asked.state is AnswerState.WAITING and self.machine.now >= self._answer_by:
+            self.answer, self._questions = Answer(asked.launch_id, AnswerState.LATE, "too late"), self._questions + 1
 
     def die(self) -> None:
         """SIGKILL: locks that no process inherited are free, looks and questions under way are lost."""
@@ -293,10 +302,14 @@ class Supervisor:
 
     def _ask(self, record: Record, deadline: float) -> None:
         self.answer = Answer(record.launch_id, AnswerState.WAITING)
+        self._answer_by, self._questions = self.machine.now + deadline, self._questions + 1
+        question = self._questions
         fate = AnswerState.LATE if self.machine.hung else record.conduct.answer
         delay = deadline if fate is AnswerState.LATE else self.answer_delay
 
         def answered() -> None:
+            if question != self._questions:
+                return
             now_hung = self.machine.hung or not self.machine.of(record.launch_id, "main")
             self.answer = Answer(record.launch_id, AnswerState.LATE if now_hung else fate, f"it was {fate.value}")
 
@@ -357,28 +370,6 @@ class Supervisor:
                 self.machine.violations.append(f"law 3: {launch.profile} launched on a card held by {foreign}")
             if self.card.value.fault:
                 self.machine.violations.append(f"law 3: {launch.profile} launched on a card that does not answer")
-
-
-def order_in_force(machine: Machine) -> Order:
-    """What a new supervisor reads back: the newest order that did not fail, and what a failing one returns to."""
-    newest = max((number for number, (_, fate) in machine.orders.items() if fate != "failed"), default=None)
-    if newest is None:
-        return NOTHING_ORDERED
-    order, fate = machine.orders[newest]
-    if fate == "committed":
-        return standing(machine, order)
-    before = max((n for n, (_, one) in machine.orders.items() if n < newest and one == "committed"), default=None)
-    if order.goal is Goal.STOP:
-        return replace(order, previous=None)
-    previous = NOTHING_ORDERED
-    if before is not None:
-        previous = standing(machine, machine.orders[before][0])
-    return replace(order, previous=previous)
-
-
-def standing(machine: Machine, order: Order) -> Order:
-    """A committed order as it is read back, with what stands in for it."""
-    return replace(order, committed=True, previous=None, returns=False, stand_in=machine.stand_ins.get(order.id))
 
 
 def supervised(*, conduct: dict[str, Conduct] | None = None) -> tuple[Machine, Supervisor]:

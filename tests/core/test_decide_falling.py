@@ -7,13 +7,13 @@ import pytest
 
 from arcops.core.action import Forget, KillEveryone, Look, Target, Terminate
 from arcops.core.admit import Refusal
-from arcops.core.decide import decide
-from arcops.core.decide.falling import DIAGNOSIS_PATIENCE, KILL_PATIENCE, TERM_AGAIN
+from arcops.core.decide import decide, falling
+from arcops.core.decide.falling import DIAGNOSIS_PATIENCE, KILL_PATIENCE, LAST_WORDS, TERM_AGAIN
 from arcops.core.errors import ExitCode
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
-from arcops.core.state import Goal, Outcome
-from arcops.core.world import Card, Port
+from arcops.core.state import Goal, Outcome, Stopping
+from arcops.core.world import Backend, Card, Port
 from tests.core.simulated import Conduct, Machine, holder, launch
 from tests.core.supervised import Supervisor, serving, supervised
 
@@ -141,6 +141,64 @@ def test_a_deaf_backend_is_killed_after_the_grace() -> None:
     supervisor.until(Phase.STOPPED, within=40.0)
     assert "KILL" in [what for _, _, what in machine.signals]
     assert machine.processes == {}
+
+
+def test_an_api_server_whose_engine_has_ended_has_a_few_seconds_for_its_last_words() -> None:
+    _, supervisor = serving(conduct={"alpha": Conduct(clings=True)})
+    supervisor.stop()
+    supervisor.until(Phase.STOPPING, within=1.0)
+    kills = [at for at, _ in actions_of(supervisor, (KillEveryone,), 20.0)]
+    assert kills[0] == pytest.approx(LAST_WORDS, abs=1.0)
+    assert supervisor.state.phase is Phase.STOPPED
+
+
+def test_a_forced_end_is_told_with_its_reason() -> None:
+    for conduct, why in (
+        (Conduct(clings=True), "its API server was still there 5 s after its engine had ended"),
+        (Conduct(deaf=True), "it had not ended within"),
+    ):
+        _, supervisor = serving(conduct={"alpha": conduct})
+        supervisor.stop()
+        supervisor.until(Phase.CLEARING, within=40.0)
+        assert f"; killed: {why}" in supervisor.state.reason
+        assert supervisor.state.reason.count("killed") == 1
+
+
+def test_what_was_killed_once_is_not_asked_to_end_again_whatever_turns_up() -> None:
+    machine, supervisor = serving(conduct={"alpha": Conduct(clings=True, immortal=True)})
+    supervisor.stop()
+    supervisor.until(Phase.STOPPING, within=1.0)
+    supervisor.state = replace(
+        supervisor.state, stopping=Stopping(began=machine.now, ran=True, last_term=machine.now, killed_at=machine.now)
+    )
+    # The engine that lives is known: no API server is alone.
+    assert [action for _, action in actions_of(supervisor, (Terminate,), 8.0)] == []
+
+
+def backend_of(engines: int | None, *, proven: bool = True) -> Backend:
+    machine, _ = serving()
+    found = machine.backend()
+    assert found is not None
+    return replace(found, stopping=True, engines=engines, proven=proven)
+
+
+def test_a_launch_that_never_served_has_its_whole_grace() -> None:
+    """Its workers may be on the card already under another name."""
+    stopping = falling.watched(Stopping(began=0.0), backend_of(engines=1, proven=False), 0.1)
+    assert falling.watched(stopping, backend_of(engines=0, proven=False), 1.0) == Stopping(began=0.0)
+
+
+def test_an_engine_that_was_never_seen_or_cannot_be_counted_shortens_no_grace() -> None:
+    for seen in (0, None):
+        stopping = Stopping(began=0.0)
+        for now in (0.1, LAST_WORDS + 1.0):
+            stopping = falling.watched(stopping, backend_of(engines=seen), now)
+            assert stopping == Stopping(began=0.0)
+    ran = falling.watched(Stopping(began=0.0), backend_of(engines=2), 0.1)
+    assert falling.watched(ran, backend_of(engines=None), 9.0) == ran
+    missed = falling.watched(ran, backend_of(engines=0), 1.0)
+    assert falling.watched(missed, backend_of(engines=0), 2.0).engineless_since == 1.0
+    assert falling.watched(missed, backend_of(engines=1), 2.0).engineless_since is None
 
 
 def test_what_outlives_the_main_process_is_told_at_once_and_again() -> None:

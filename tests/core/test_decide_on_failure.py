@@ -400,7 +400,7 @@ def test_an_order_that_is_refused_leaves_the_wedge_as_it_is() -> None:
     supervisor.run(10.0)
     assert (supervisor.state.phase, supervisor.state.order.id) == (Phase.WEDGED, 1)
     told = outcome(supervisor, 2)
-    assert told.exit_code is ExitCode.BLOCKED
+    assert told.exit_code is ExitCode.WEDGED
     assert "card 0000:03:00.0 does not answer: rebind it" in told.summary
     machine.silent_card = ""
     machine.conduct.clear()

@@ -524,6 +524,34 @@ def test_a_proven_backend_is_adopted_whatever_its_list_of_models_says(
     assert supervisor.state.reason == f"adopted launch L1, which serves {says}"
 
 
+def test_an_adopted_backend_that_has_served_and_answers_nothing_is_given_what_one_that_serves_has() -> None:
+    machine, supervisor = serving()
+    machine.unreadable.add("server")
+    supervisor = reborn(machine, supervisor)
+    limit = ALPHA.limits.stall_after + ALPHA.limits.probe
+    assert limit < ALPHA.limits.start_stall
+    supervisor.run(limit - 10.0)
+    assert supervisor.state.phase is Phase.STARTING
+    assert supervisor.state.reason == "launch L1 has served before; waiting for HTTP to answer"
+    assert machine.signals == []
+    supervisor.until(Phase.STOPPING, within=20.0)
+    assert supervisor.state.failure is not None
+    assert supervisor.state.failure.cause is Cause.HANG
+    machine.unreadable.clear()
+    supervisor.until(Phase.SERVING)
+    assert len(machine.spawns) == 2
+
+
+def test_an_adopted_backend_that_answers_again_in_time_is_kept() -> None:
+    machine, supervisor = serving()
+    machine.unreadable.add("server")
+    supervisor = reborn(machine, supervisor)
+    supervisor.run(ALPHA.limits.stall_after)
+    machine.unreadable.clear()
+    supervisor.until(Phase.SERVING, within=5.0)
+    assert (machine.signals, len(machine.spawns)) == ([], 1)
+
+
 def test_a_backend_is_adopted_though_its_profile_is_gone_and_started_again_as_it_was() -> None:
     machine, supervisor = serving()
     machine.orders[1] = (replace(machine.orders[1][0], launch=None, problem="profile alpha is gone"), "committed")

@@ -77,7 +77,7 @@ def test_progress_clears_the_doubt() -> None:
 )
 def test_a_bad_answer_to_the_probe_ends_it_at_once(answer: AnswerState, says: str) -> None:
     _, supervisor = suspected()
-    supervisor.step()
+    supervisor.run(LIMITS.probe if answer is AnswerState.LATE else 0.1)
     bad = replace(supervisor.world(), answer=Answer("L1", answer, "HTTP 500"))
     decision = decide(supervisor.state, bad)
     assert decision.state.phase is Phase.STOPPING

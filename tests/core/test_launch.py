@@ -54,6 +54,10 @@ def test_a_plain_profile_has_the_launchs_own_defaults() -> None:
     assert (made.limits, made.restart, made.checks) == (Limits(), RestartPolicy(), Checks())
 
 
+def test_an_orderly_stop_takes_its_drain_its_grace_and_the_clearing_at_most() -> None:
+    assert Limits(drain=60.0, shutdown_timeout=5.0, stop_grace=30.0, clear=10.0).stop == 100.0
+
+
 def test_booleans_are_written_as_vllm_wants_them() -> None:
     on = launch(
         cache={"prefix_caching": True}, scheduling={"async_scheduling": True}, compilation={"enforce_eager": True}

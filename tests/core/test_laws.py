@@ -15,8 +15,8 @@ from arcops.core.decide import decide
 from arcops.core.phase import Phase
 from arcops.core.state import Goal
 from arcops.core.world import AnswerState
-from tests.core.simulated import Conduct, Machine, holder, launch
-from tests.core.supervised import Supervisor, order_in_force
+from tests.core.simulated import Conduct, Machine, holder, launch, order_in_force
+from tests.core.supervised import Supervisor
 
 STEPS = 30
 SOAK_STEPS = int(os.environ.get("ARCOPS_SOAK_STEPS", "0"))
@@ -96,6 +96,11 @@ class Laws(RuleBasedStateMachine):
         self.supervisor.step()
         while self.supervisor.state.phase not in LASTING and self.machine.now < end:
             self.supervisor.step(0.2)
+
+    @rule(seconds=st.sampled_from([6.0, 40.0, 900.0]), pause=pauses)
+    def the_machine_stands_still(self, seconds: float, pause: float) -> None:
+        self.supervisor.stand_still(seconds)
+        self.go_on(pause)
 
     def go_on(self, seconds: float) -> None:
         self.supervisor.run(seconds, step=max(0.1, seconds / 300.0))
@@ -196,6 +201,24 @@ class Laws(RuleBasedStateMachine):
         self.machine.advance(absent)
         self.supervisor = Supervisor(self.machine)
 
+    @rule(absent=st.sampled_from([0.0, 40.0]), pause=pauses)
+    def the_supervisor_dies_and_the_next_one_reads_profiles_late(self, absent: float, pause: float) -> None:
+        """What could stand in is not known yet when it begins, and perhaps not when the latch falls."""
+        self.supervisor.die()
+        self.machine.advance(absent)
+        self.supervisor = Supervisor(self.machine)
+        order = self.supervisor.state.order
+        if order.stand_in is None:
+            self.supervisor.state = replace(self.supervisor.state, order=replace(order, fallback=None))
+        self.go_on(pause)
+
+    @rule()
+    def profiles_are_read(self) -> None:
+        order = self.supervisor.state.order
+        fallback = self.machine.fallbacks.get(order.profile or "")
+        if order.goal is Goal.RUN and order.fallback is None:
+            self.supervisor.state = replace(self.supervisor.state, order=replace(order, fallback=fallback))
+
     @rule(name=profiles, actions=st.integers(0, 1))
     def the_supervisor_dies_as_it_launches(self, name: str, actions: int) -> None:
         """Just before, or just after, the process was started."""
@@ -223,6 +246,19 @@ class Laws(RuleBasedStateMachine):
         self.supervisor.until(Phase.SERVING, within=30.0)
         assert self.machine.record is record
         assert len(self.machine.signals) == signals
+
+    @precondition(lambda self: self.is_well())
+    @rule(seconds=st.sampled_from([6.0, 40.0, 900.0]), times=st.integers(1, 3), requests=st.integers(0, 2))
+    def a_standstill_is_not_held_against_a_healthy_backend(self, seconds: float, times: int, requests: int) -> None:
+        machine, record = self.machine, self.machine.record
+        signals = len(machine.signals)
+        machine.requests = requests
+        for _ in range(times):
+            self.supervisor.stand_still(seconds)
+            self.supervisor.run(2.0)
+        assert self.supervisor.state.phase is Phase.SERVING
+        assert machine.record is record
+        assert len(machine.signals) == signals
 
     @precondition(lambda self: self.is_well())
     @rule(requests=st.integers(0, 2))

@@ -6,7 +6,7 @@ that a supervisor that starts in the middle of anything reaches the same end.
 
 from typing import assert_never
 
-from arcops.core.decide import falling, resting, rising, standing
+from arcops.core.decide import falling, resting, rising, standing, standstill
 from arcops.core.decide.moves import Decision
 from arcops.core.phase import Phase
 from arcops.core.state import State
@@ -17,6 +17,7 @@ __all__ = ["Decision", "decide"]
 
 def decide(state: State, world: World) -> Decision:  # noqa: C901 - one branch a phase is the whole point
     """One step: the next state and the actions that lead there."""
+    state = standstill.unseen_left_out(state, world)
     match state.phase:
         case Phase.STOPPED:
             return resting.stopped(state, world)

@@ -24,6 +24,7 @@ from arcops.core.decide.moves import (
 )
 from arcops.core.decide.resting import launch_when_clear, stop_here
 from arcops.core.decide.sight import now_and_then
+from arcops.core.decide.standstill import spent
 from arcops.core.errors import ExitCode
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
@@ -32,6 +33,10 @@ from arcops.core.world import Backend, Ending, World
 
 TERM_AGAIN = 2.0
 """Seconds between SIGTERMs: one during vLLM's engine start is ignored, a repeated one is not."""
+LAST_WORDS = 5.0
+"""Seconds that the API server has for its clients once its engine has ended. vLLM 0.24 waits without end for streams to
+close that nobody feeds any more (35 s to the kill were seen, and an idle card for 30 of them); it holds nothing of the
+card, so that its forced end does no harm there."""
 KILL_PATIENCE = 10.0
 """Seconds that a process may outlive SIGKILL (it hangs in the driver) before it is called stuck."""
 DIAGNOSIS_PATIENCE = 5.0
@@ -56,14 +61,16 @@ def stopping(state: State, world: World) -> Decision:
     """SIGTERM, again and again; SIGKILL last. Every forced kill can make this hardware worse."""
     backend = world.backend
     state = _diagnosed(state, world)
-    if backend is None or not (_lives(backend) or unborn(backend, world.now)):
+    if backend is None or not (_lives(backend) or unborn(backend, world.now - state.unseen)):
         return move(state, world, Phase.CLEARING, f"{state.reason}; every process has ended")
     if not _lives(backend):
         return stay(state)
-    progress = state.stopping or Stopping(began=world.now)
+    progress = watched(state.stopping or Stopping(began=world.now), backend, world.now)
+    state = replace(state, stopping=progress)
     limits = backend.launch.limits
-    if world.now - progress.began > limits.shutdown_timeout + limits.stop_grace:
-        return _kill(state, world, backend, progress)
+    late = _overstays(progress, limits.shutdown_timeout + limits.stop_grace, world.now)
+    if late or progress.killed_at is not None:
+        return _kill(state, world, backend, progress, late)
     target = Target.MAIN if backend.main_alive else Target.EVERYONE
     told = progress.last_term is not None and world.now - progress.last_term < TERM_AGAIN
     if told and (target is Target.MAIN or progress.everyone):
@@ -72,8 +79,32 @@ def stopping(state: State, world: World) -> Decision:
     return Decision(replace(state, stopping=termed), (Terminate(target),))
 
 
-def _kill(state: State, world: World, backend: Backend, progress: Stopping) -> Decision:
+def _overstays(progress: Stopping, grace: float, now: float) -> str:
+    """Why its time is over, in words; empty while it is not."""
+    if now - progress.began > grace:
+        return f"it had not ended within {grace:.0f} s"
+    if progress.engineless_since is not None and now - progress.engineless_since > LAST_WORDS:
+        return f"its API server was still there {LAST_WORDS:.0f} s after its engine had ended"
+    return ""
+
+
+def watched(progress: Stopping, backend: Backend, now: float) -> Stopping:
+    """`progress`, with what this look says of the processes that run the model.
+
+    One that comes up has no clients yet, and workers on the card that are not named after the model's engine yet.
+    """
+    if backend.engines is None or not backend.proven:
+        return progress
+    if backend.engines:
+        return replace(progress, ran=True, engineless_since=None)
+    gone = progress.ran and progress.engineless_since is None
+    return replace(progress, engineless_since=now) if gone else progress
+
+
+def _kill(state: State, world: World, backend: Backend, progress: Stopping, late: str) -> Decision:
     """The grace is over. SIGKILL is repeated: without a cgroup a process may fork between the look and the signal."""
+    if progress.killed_at is None:
+        state = replace(state, reason=f"{state.reason}; killed: {late}")
     killed_at = world.now if progress.killed_at is None else progress.killed_at
     if world.now - killed_at > KILL_PATIENCE:
         pids = ", ".join(map(str, backend.processes))
@@ -108,10 +139,10 @@ def clearing(state: State, world: World) -> Decision:
         return take_down(state, world, f"a late process of launch {backend.launch_id} turned up")
     remains = _remains(state, world, backend)
     undiagnosed = state.failure == unread_ending(backend.launch_id)
-    if world.now - state.since > backend.launch.limits.clear:
+    if spent(state, world) > backend.launch.limits.clear:
         why = remains or ("the launch record cannot be removed" if remains == "" else "nobody could look")
         return _get_stuck(state, world, f"not clear after {backend.launch.limits.clear:.0f} s: {why}")
-    if remains == "" and not (undiagnosed and world.now - state.since <= DIAGNOSIS_PATIENCE):
+    if remains == "" and not (undiagnosed and spent(state, world) <= DIAGNOSIS_PATIENCE):
         return stay(state, Forget())
     return stay(state, Look())
 

@@ -21,9 +21,22 @@ def for_good(state: State, world: World, failure: Ending, reason: str) -> Decisi
         # What failed so far is not held against the one that takes its place: it is counted for itself.
         free = replace(state, order=replaced, failure=None, failures=(), asked_at=None, retry_at=None, reason=why)
         return Decision(free)
+    awaited = order.stand_in is None and order.unread
     behind = back_from(state) if order.stand_in is None else _and_before(order, order.stand_in)
     latched = move(state, world, _latch(failure), f"{reason}{offer_of(order, failure)}{behind}")
-    return Decision(replace(latched.state, failure=failure), latched.actions)
+    return Decision(replace(latched.state, failure=failure, fallback_awaited=awaited), latched.actions)
+
+
+def for_good_after_all(state: State, world: World) -> Decision | None:
+    """The latch fell while the `on_failure` was still being read, and now it is known; None as long as it is not.
+
+    Only of a launch that has failed since this supervisor took it up: its profile has named what stands in all along.
+    """
+    failure = state.failure
+    if not state.fallback_awaited or failure is None or not may_stand_in(state.order, failure):
+        return None
+    stands_in = for_good(state, world, failure, failure.summary)
+    return move(stands_in.state, world, Phase.STOPPED, stands_in.state.reason)
 
 
 def may_stand_in(order: Order, failure: Ending) -> bool:

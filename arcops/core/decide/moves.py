@@ -43,7 +43,8 @@ def move(state: State, world: World, phase: Phase, reason: str, *actions: Action
         reason=reason,
         progress_at=world.now,
         shown_at=world.now,
-        read_at=None,
+        unseen=0.0,
+        fallback_awaited=False,
         by_answer=False,
         activity=None,
         asked_at=None,
@@ -58,7 +59,9 @@ def take_down(state: State, world: World, reason: str, failure: Ending | None = 
     """Begin to stop the backend; `failure` says that nobody asked for it, and what is to be seen of it is kept."""
     kept = () if failure is None else (KeepEvidence(failure.cause.value),)
     decision = move(state, world, Phase.STOPPING, reason, *kept)
-    stopping = Stopping(began=world.now)
+    # Seen now, before the first SIGTERM: an engine may have ended by the next look.
+    ran = world.backend is not None and world.backend.proven and bool(world.backend.engines)
+    stopping = Stopping(began=world.now, ran=ran)
     return Decision(replace(decision.state, stopping=stopping, failure=failure or state.failure), decision.actions)
 
 

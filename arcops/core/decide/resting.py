@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from arcops.core.action import Look, Prepare, ReleaseLocks, Spawn, TakeLocks
-from arcops.core.decide.lasting import for_good, instead
+from arcops.core.decide.lasting import for_good, for_good_after_all, instead
 from arcops.core.decide.moves import (
     Decision,
     back_from,
@@ -17,7 +17,7 @@ from arcops.core.decide.moves import (
     unborn,
     unwanted,
 )
-from arcops.core.decide.sight import END_HOLDER, LET_LOOK, LOOK_KEEPS, now_and_then, obstacle, remedy
+from arcops.core.decide.sight import END_HOLDER, LET_LOOK, LOOK_KEEPS, now_and_then, obstacle, refusal, remedy
 from arcops.core.errors import ExitCode
 from arcops.core.launch import Launch
 from arcops.core.phase import Phase
@@ -64,7 +64,7 @@ def latched(state: State, world: World) -> Decision:
     if state.order.goal is Goal.STOP:
         return stop_here(state, world)
     if state.order.committed:
-        return _release(state, world)
+        return for_good_after_all(state, world) or _release(state, world)
     return launch_when_clear(state, world)
 
 
@@ -97,7 +97,8 @@ def launch_when_clear(state: State, world: World) -> Decision:
     if found is None:
         return stay(state, Look())
     if found:
-        return _block(state, world, found, *now_and_then(world), todo=remedy(world.port, world.card))
+        todo, code = remedy(world.port, world.card), refusal(world.card)
+        return _block(state, world, found, *now_and_then(world), todo=todo, code=code)
     launched = replace(state, launched_for=state.order.id)
     return move(launched, world, Phase.STARTING, f"launching {launch.profile}{back_from(state)}", Spawn(launch))
 
@@ -157,7 +158,7 @@ def _commit(state: State, summary: str, exit_code: ExitCode, hint: str) -> Decis
 
 def _find(state: State, world: World, backend: Backend) -> Decision:
     """A backend of an earlier supervisor: go on with it, or end it."""
-    if unborn(backend, world.now):
+    if unborn(backend, world.now - state.unseen):
         return stay(state, reason=f"launch {backend.launch_id} was being started; waiting for its processes")
     why = unwanted(state.order, backend)
     if backend.stopping:
@@ -210,11 +211,18 @@ def _unresolved(state: State, world: World) -> Decision:
     return Decision(failed.state, stands.actions + failed.actions)
 
 
-def _block(state: State, world: World, reason: str, *actions: TakeLocks | Look, todo: str = END_HOLDER) -> Decision:
-    """Somebody else is there. A switch that is not committed is refused; a standing order waits."""
+def _block(
+    state: State,
+    world: World,
+    reason: str,
+    *actions: TakeLocks | Look,
+    todo: str = END_HOLDER,
+    code: ExitCode = ExitCode.BLOCKED,
+) -> Decision:
+    """Somebody else is there, or the card is not. A switch that is not committed is refused; a standing order waits."""
     if not _stays(state):
-        return _refuse(state, reason, ExitCode.BLOCKED, f"{todo}, then try again")
-    stands = _commit(state, reason, ExitCode.BLOCKED, f"{todo}, and it goes ahead; or order something else")
+        return _refuse(state, reason, code, f"{todo}, then try again")
+    stands = _commit(state, reason, code, f"{todo}, and it goes ahead; or order something else")
     reason = f"{reason}{back_from(state)}"
     if state.phase is Phase.BLOCKED:
         return stay(state, *actions, reason=reason)

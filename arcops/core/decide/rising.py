@@ -20,6 +20,7 @@ from arcops.core.decide.moves import (
     take_down,
     unwanted,
 )
+from arcops.core.decide.standstill import spent, worth_asking_again
 from arcops.core.errors import ExitCode
 from arcops.core.liveness import starting_progress
 from arcops.core.phase import Phase
@@ -41,7 +42,7 @@ def starting(state: State, world: World) -> Decision:
     if ended(backend):
         ending = ending_of(world, backend)
         return take_down(state, world, ending.summary, ending)
-    if backend.main is None and world.now - state.since > KEEPER_SILENT:
+    if backend.main is None and spent(state, world) > KEEPER_SILENT:
         silent = own_ending(backend, Cause.SPAWN_FAILED, "the backend's process did not come up", "see `arcops logs`")
         return take_down(state, world, silent.summary, silent)
     server = fresh(world.server, state.since)
@@ -58,7 +59,7 @@ def _await_record(state: State, world: World) -> Decision:
     """
     if overtaken(state):
         return take_down(state, world, "another order came before there was a launch record")
-    if world.now - state.since <= KEEPER_SILENT:
+    if spent(state, world) <= KEEPER_SILENT:
         return stay(state)
     summary = f"nothing came of the launch within {KEEPER_SILENT:.0f} s: there is no launch record"
     hint = "see `arcops events`, and whether the runtime directory can be written"
@@ -96,6 +97,8 @@ def _admit_listener(state: State, world: World, backend: Backend, heard: float) 
 
 def _await_progress(state: State, world: World, backend: Backend) -> Decision:
     """A stall limit, never a total one: big models take minutes."""
+    if backend.proven:
+        return _await_return(state, world, backend)
     if isinstance(world.activity, Known) and starting_progress(
         state.activity, world.activity.value, world.now - state.progress_at
     ):
@@ -110,6 +113,22 @@ def _await_progress(state: State, world: World, backend: Backend) -> Decision:
         "see `arcops logs`; limits.start_stall in the profile sets the limit",
     )
     return take_down(state, world, stalled.summary, stalled)
+
+
+def _await_return(state: State, world: World, backend: Backend) -> Decision:
+    """It has served before this supervisor came: it is given what one that serves has to break a silence, no load's
+    time, and what it writes or computes meanwhile is no answer."""
+    limit = backend.launch.limits.stall_after + backend.launch.limits.probe
+    if spent(state, world) <= limit:
+        return stay(state, reason=f"launch {backend.launch_id} has served before; waiting for HTTP to answer")
+    hang = own_ending(
+        backend,
+        Cause.HANG,
+        f"it has served before, and did not answer over HTTP for {limit:.0f} s",
+        "see `arcops logs` and the evidence kept (`arcops events`); limits.stall_after and limits.probe in the profile "
+        "set the limit",
+    )
+    return take_down(state, world, hang.summary, hang)
 
 
 def checking(state: State, world: World) -> Decision:
@@ -152,7 +171,7 @@ def _await_identity(state: State, world: World, backend: Backend, server: Server
         why = server.unread or ("it lists no model" if server.healthy else "it calls itself unhealthy")
     else:
         why = world.server.reason if isinstance(world.server, Unknown) else "it was not asked again yet"
-    if world.now - state.since <= limit:
+    if spent(state, world) <= limit:
         return stay(state, reason=f"HTTP answers; waiting to be told which model it serves ({why})")
     silent = own_ending(
         backend,
@@ -180,6 +199,8 @@ def _await_answer(state: State, world: World, backend: Backend) -> Decision:
     if answer is not None and answer.launch_id == backend.launch_id:
         if answer.state is AnswerState.RIGHT:
             return _serve(state, world, f"serving {backend.launch.served_name}")
+        if answer.state is AnswerState.LATE and worth_asking_again(state, world, state.asked_at, deadline):
+            return Decision(replace(state, asked_at=world.now), (Ask(deadline),))
         if answer.state not in (AnswerState.NOT_ASKED, AnswerState.WAITING):
             bad = own_ending(
                 backend, Cause.WRONG_ANSWER, f"the first answer failed: {answer.detail}", _answer_hint(answer.state)

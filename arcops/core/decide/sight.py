@@ -2,8 +2,9 @@
 
 from arcops.core.action import Look
 from arcops.core.decide.moves import fresh
+from arcops.core.errors import ExitCode
 from arcops.core.launch import Launch
-from arcops.core.quantity import Reading, Unknown
+from arcops.core.quantity import Known, Reading, Unknown
 from arcops.core.world import Card, Port, World
 
 END_HOLDER = "end the holder"
@@ -41,6 +42,11 @@ def remedy(at_port: Reading[Port], at_card: Reading[Card]) -> str:
     if isinstance(at_port, Unknown) or isinstance(at_card, Unknown):
         return LET_LOOK
     return "bring the card back" if at_card.value.fault else END_HOLDER
+
+
+def refusal(at_card: Reading[Card]) -> ExitCode:
+    """What whoever ordered is told where port or card are in the way."""
+    return ExitCode.WEDGED if isinstance(at_card, Known) and at_card.value.wedged else ExitCode.BLOCKED
 
 
 def now_and_then(world: World) -> tuple[Look, ...]:

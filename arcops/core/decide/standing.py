@@ -17,14 +17,12 @@ from arcops.core.decide.moves import (
     take_down,
     unwanted,
 )
+from arcops.core.decide.standstill import cut_short, worth_asking_again
 from arcops.core.liveness import serving_progress
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Unknown
 from arcops.core.state import State
 from arcops.core.world import AnswerState, Backend, Cause, World
-
-STOOD_STILL = 5.0
-"""Seconds between two readings that only a machine, or a supervisor, that stood still can explain."""
 
 
 def serving(state: State, world: World) -> Decision:
@@ -59,7 +57,7 @@ def suspect(state: State, world: World) -> Decision:
 
 def _conclude(state: State, world: World, backend: Backend, asked_at: float) -> Decision:
     """What the answer to the one question means. Another answer than the known one is an answer."""
-    fate = _fate(world, backend, asked_at)
+    fate, deadline = _fate(world, backend, asked_at), backend.launch.limits.probe
     match fate:
         case AnswerState.RIGHT | AnswerState.OTHER:
             return _recover(state, world, "it answered the probe")
@@ -69,8 +67,10 @@ def _conclude(state: State, world: World, backend: Backend, asked_at: float) -> 
             return _hang(state, world, backend, f"the probe failed: {_detail(world)}")
         case AnswerState.LATE if state.progress_at > asked_at:
             return _recover(state, world, "no answer to the probe, but the work of others goes on")
+        case AnswerState.LATE if worth_asking_again(state, world, asked_at, deadline):
+            return Decision(replace(state, asked_at=world.now), (Ask(deadline),))
         case AnswerState.LATE:
-            return _hang(state, world, backend, f"no answer to the probe within {backend.launch.limits.probe:.0f} s")
+            return _hang(state, world, backend, f"no answer to the probe within {deadline:.0f} s")
         case AnswerState.NOT_ASKED | AnswerState.WAITING:
             return stay(state)
         case _:  # pragma: no cover - pyright proves that it is never reached
@@ -141,7 +141,6 @@ def _open_requests(world: World) -> str:
 def _watch(state: State, world: World, backend: Backend) -> Decision:
     """Work in flight must move something, an idle backend answers when it is asked, and silence of all is doubted."""
     activity, doubt = world.activity, _doubt(world)
-    state = _unseen_left_out(state, activity.at)
     if isinstance(activity, Known) and serving_progress(state.activity, activity.value):
         state = replace(state, activity=activity.value, progress_at=world.now, shown_at=world.now)
     if state.asked_at is not None:
@@ -158,14 +157,6 @@ def _watch(state: State, world: World, backend: Backend) -> Decision:
     if silent <= backend.launch.limits.stall_after:
         return stay(state)
     return _suspect(state, world, f"{doubt} for {silent:.0f} s")
-
-
-def _unseen_left_out(state: State, read_at: float) -> State:
-    """While this machine, or the supervisor, stood still nobody looked: that time is no silence of the backend's."""
-    before = state.since if state.read_at is None else state.read_at
-    gap = read_at - before
-    unseen = gap if gap > STOOD_STILL else 0.0
-    return replace(state, read_at=max(read_at, before), progress_at=state.progress_at + unseen)
 
 
 def _ask_after(seconds: float, state: State, world: World, backend: Backend) -> Decision:
@@ -189,6 +180,8 @@ def _hear(state: State, world: World, backend: Backend, asked_at: float) -> Deci
             return stay(replace(state, asked_at=None, progress_at=world.now, shown_at=world.now))
         case AnswerState.LATE if state.shown_at > asked_at:
             # It may stand behind somebody's prefill of ten minutes; and that moves.
+            return stay(replace(state, asked_at=None))
+        case AnswerState.LATE if cut_short(world, asked_at, backend.launch.limits.probe):
             return stay(replace(state, asked_at=None))
         case AnswerState.LATE:
             late = f"{_quiet(world)}, and gave no answer within {backend.launch.limits.probe:.0f} s"
