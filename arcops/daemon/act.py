@@ -26,12 +26,14 @@ from arcops.core.action import (
     Target,
     Terminate,
 )
+from arcops.core.decide.moves import unwanted
 from arcops.core.errors import ArcopsError, BlockedError
 from arcops.core.launch import Launch, environment_of
 from arcops.core.phase import Phase
 from arcops.core.quantity import Known, Reading, Unknown
-from arcops.core.state import State
-from arcops.core.world import Holder
+from arcops.core.state import Order, State
+from arcops.core.world import Backend, Holder
+from arcops.daemon.aside import on_a_thread
 from arcops.daemon.backend import LiveBackend
 from arcops.daemon.checkpoint import NOWHERE, Checkpoints, Point
 from arcops.daemon.clock import Clock
@@ -43,7 +45,7 @@ from arcops.daemon.scene import Scene
 from arcops.daemon.scraper import Scraper
 from arcops.machine import backend_log, cgroup, environment, process, record, spawn
 from arcops.machine.lock import Locks, name_holders
-from arcops.machine.record import LaunchRecord, Unbelievable
+from arcops.machine.record import LaunchRecord, StandsInFor, Unbelievable
 
 SETUP_WITHIN = 60.0
 """Seconds for a setup script; oneAPI's takes one or two."""
@@ -170,7 +172,7 @@ class Actor:
                 self._look(state)
                 return False
             case Spawn(launch=launch):
-                await self._spawn(launch)
+                await self._spawn(launch, stands_in_for(state.order))
                 return True
             case Terminate(target=target):
                 self._terminate(target, state)
@@ -200,9 +202,20 @@ class Actor:
             case _:
                 assert_never(action)
 
+    def tell_record(self, order: Order, backend: Backend | None) -> None:
+        """Have the launch record say what the backend stands in for, if it is what `order` wants.
+
+        The next supervisor goes by the record where the database did not take it, or is lost.
+        """
+        live, told = self.live, stands_in_for(order)
+        if live is None or backend is None or live.record.stands_in_for == told or unwanted(order, backend) is not None:
+            return
+        live.mark_standing_in(told)
+
     def close(self) -> None:
         """What was begun beside the loop tells nobody any more."""
         self._scene.close()
+        environment.end_all()
 
     def ours(self) -> frozenset[int]:
         """Pids of our backend, read afresh; from any thread. Raises OSError."""
@@ -244,10 +257,10 @@ class Actor:
         elif taken != self._named[0] or now - self._named[1] >= NAMED_AGAIN:
             self._named, self.lock_holders = (taken, now), name_holders(taken)
 
-    async def _spawn(self, launch: Launch) -> None:
+    async def _spawn(self, launch: Launch, instead: StandsInFor | None) -> None:
         """The record first: a crash between the two must lose nothing."""
         launch_id = f"{time.strftime('%Y%m%d%H%M%S', time.gmtime(self._clock.wall()))}-{secrets.token_hex(2)}"
-        enclosure = await asyncio.to_thread(cgroup.choose, self._paths.instance, launch_id, os.environ)
+        enclosure = await on_a_thread(cgroup.choose, self._paths.instance, launch_id, os.environ)
         entry = LaunchRecord(
             launch_id=launch_id,
             boot_id=self._boot_id,
@@ -258,17 +271,20 @@ class Actor:
             log_path=str(self._paths.log_dir / f"{launch_id}.log"),
             spawned_at=self._clock.wall(),
             spawned_monotonic=self._clock.monotonic(),
+            stands_in_for=instead,
         )
         try:
             record.write(str(self._paths.record), entry)
         except OSError as error:
             self.trouble = f"the launch record cannot be written: {error}"
+            self.live = self._watched(entry, adopted=False)
+            self.live.was_not_spawned(self.trouble, error.errno)
             return
         self._checkpoints.reach(Point.SPAWN_RECORDED)
         self.live = self._watched(entry, adopted=False)
         try:
             key = spawn_key(launch)
-            child = self._start(entry, key)
+            child = self._start(self.live, key)
             self._checkpoints.reach(Point.SPAWN_SPAWNED)
             self.live.started(child)
         except NotHereError as error:
@@ -303,19 +319,21 @@ class Actor:
     async def _source(self, script: str) -> None:
         at = self._clock.monotonic()
         try:
-            self.setups[script] = await asyncio.to_thread(environment.sourced, script, os.environ, SETUP_WITHIN)
+            self.setups[script] = await on_a_thread(environment.sourced, script, os.environ, SETUP_WITHIN)
         except (OSError, ArcopsError) as error:
             reason = error.message if isinstance(error, ArcopsError) else str(error)
             self._unprepared[script] = Unknown(reason, at)
         self._wake()
 
-    def _start(self, entry: LaunchRecord, key: str | None) -> "subprocess.Popen[bytes]":
+    def _start(self, live: LiveBackend, key: str | None) -> "subprocess.Popen[bytes]":
         """The keeper, in the enclosure, with the locks' descriptors and everything into the log. Raises OSError."""
+        entry = live.record
+        own = [name for name, _ in entry.launch.environment]
         cgroup_path = cgroup.enter(entry.enclosure)
         keeper = spawn.keeper_command(entry.launch_id, entry.status_path, entry.launch.argv, cgroup_path)
         return spawn.spawn(
             cgroup.wrap(entry.enclosure, keeper),
-            self._environment(entry.launch, key),
+            live.belongings.make(self._environment(entry.launch, key), own),
             str(self._paths.state_dir),
             entry.log_path,
             self.locks.descriptors(),
@@ -359,3 +377,10 @@ class Actor:
         if self.live is not None:
             self.live.forget()
         self.live = None
+
+
+def stands_in_for(order: Order) -> StandsInFor | None:
+    """What a launch for `order` has to say of itself in its record."""
+    if order.stand_in is None:
+        return None
+    return StandsInFor(order.id, order.profile or "", order.stand_in.because)

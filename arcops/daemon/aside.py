@@ -4,19 +4,58 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Generic, ParamSpec, TypeVar
+
+from arcops.core.errors import ArcopsError
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 AT_ONCE = 4
 """Threads that may be under way; more than that only pile up behind one that hangs."""
+AT_A_CLIENTS_WORD = 64
+"""The same for what clients ask for, all together."""
+READ_WITHIN = 60.0
+"""Seconds for a file or the database to be read; it takes milliseconds, and for ever where a disk hangs."""
+
+_counting = threading.Lock()
+_asked = 0
+
+
+async def on_a_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The function's result, however long it takes: for what has a limit of its own, or a caller who may wait or go.
+
+    Like asyncio.to_thread, but the end of the daemon does not wait for it.
+    """
+    return await _begun(lambda: function(*args, **kwargs))[1]
+
+
+async def for_a_client(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """As `on_a_thread`, for what a client asks for. Raises ArcopsError where too many readings hang already."""
+    global _asked
+    if _asked >= AT_A_CLIENTS_WORD:
+        what = f"{AT_A_CLIENTS_WORD} earlier readings have not come back"
+        raise ArcopsError(what, hint="look at the disks: one of them seems to hang")
+
+    def read() -> T:
+        global _asked
+        try:
+            return function(*args, **kwargs)
+        finally:
+            with _counting:
+                _asked -= 1
+
+    with _counting:
+        _asked += 1
+    return await on_a_thread(read)
 
 
 class Aside(Generic[T]):
     """Runs functions beside the loop. Unlike asyncio's own threads, one that never returns holds up nobody."""
 
-    def __init__(self, within: float) -> None:
+    def __init__(self, within: float, at_once: int = AT_ONCE) -> None:
         self._within = within
+        self._at_once = at_once
         self._threads: list[threading.Thread] = []
 
     async def run(self, function: Callable[[], T]) -> T:
@@ -25,27 +64,10 @@ class Aside(Generic[T]):
         The thread of one that was given up goes on until it returns; its result is nobody's.
         """
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        if len(self._threads) >= AT_ONCE:
-            raise TimeoutError(f"{AT_ONCE} earlier attempts have not come back")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def run() -> None:
-            try:
-                result = function()
-            except Exception as error:  # noqa: BLE001 - it is the caller's, who waits in another thread
-                tell(future.set_exception, error)
-            else:
-                tell(future.set_result, result)
-
-        def tell(setter: Callable[..., None], value: object) -> None:
-            # The loop has ended meanwhile: nobody is left to hear it.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(lambda: None if future.done() else setter(value))
-
-        thread = threading.Thread(target=run, daemon=True, name="aside")
+        if len(self._threads) >= self._at_once:
+            raise TimeoutError(f"{_counted(self._at_once)} not come back")
+        thread, future = _begun(function)
         self._threads.append(thread)
-        thread.start()
         try:
             async with asyncio.timeout(self._within):
                 return await future
@@ -53,3 +75,30 @@ class Aside(Generic[T]):
             if future.done() and not future.cancelled():
                 raise
             raise TimeoutError(f"no answer within {self._within:.0f} s") from None
+
+
+def _counted(attempts: int) -> str:
+    return "an earlier attempt has" if attempts == 1 else f"{attempts} earlier attempts have"
+
+
+def _begun(function: Callable[[], T]) -> tuple[threading.Thread, "asyncio.Future[T]"]:
+    """A thread that does it, and what will have its result."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def run() -> None:
+        try:
+            result = function()
+        except Exception as error:  # noqa: BLE001 - it is the caller's, who waits in another thread
+            tell(future.set_exception, error)
+        else:
+            tell(future.set_result, result)
+
+    def tell(setter: Callable[..., None], value: object) -> None:
+        # The loop has ended meanwhile: nobody is left to hear it.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(lambda: None if future.done() else setter(value))
+
+    thread = threading.Thread(target=run, daemon=True, name="aside")
+    thread.start()
+    return thread, future

@@ -5,6 +5,7 @@ import errno
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -15,15 +16,20 @@ from arcops.core.phase import Phase
 from arcops.core.progress import StartProgress, advance
 from arcops.core.quantity import Known, Unknown
 from arcops.core.world import Backend, Cause, Ending, ProcessId
+from arcops.daemon.belongings import NOTED_EVERY, NOTED_EVERY_AT_THE_START, Belongings
 from arcops.daemon.checkpoint import NOWHERE, Checkpoints, Point
 from arcops.daemon.kernel_word import RECENT, KernelWord, Lines
-from arcops.machine import backend_log, cgroup, keeper_status, kernel_log, process, record, spawn
+from arcops.machine import backend_log, cgroup, keeper_status, kernel_log, proc, process, record, spawn
 from arcops.machine.backend_log import LogFollower
-from arcops.machine.record import LaunchRecord
+from arcops.machine.record import LaunchRecord, StandsInFor
 
 DIAGNOSED_LINES = 4000
 """Log lines that a diagnosis reads: the root cause of a start stands some hundreds of lines before the end."""
 
+ENGINE = "VLLM::"
+"""What the names (comm) of vLLM's processes that run the model begin with: `VLLM::EngineCor`, `VLLM::Worker`."""
+MOST_PIDS = 4096
+"""Pids that are remembered of a launch; real vLLM has four, and one that forks for ever must not fill the memory."""
 NOT_EXECUTED = 127
 """The exit code of a command that could not be executed, as shells give it."""
 _FOR_GOOD = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC})
@@ -49,6 +55,7 @@ class LiveBackend:
         self.record = launch
         self.adopted = adopted
         self.progress = StartProgress()
+        self.belongings = Belongings(launch, monotonic)
         self._record_path = record_path
         self._wake = wake
         self._monotonic = monotonic
@@ -63,7 +70,8 @@ class LiveBackend:
         self._unlogged: str | None = None
         self._ending: Ending | None = None
         self._kernel = KernelWord(wake)
-        self._ever: set[int] = set()
+        self.ever: dict[int, None] = {}
+        """Pids of the launch, those seen last at the end: the kernel names one in its log after it has gone."""
         self.seen: tuple[int, ...] = ()
         """Every process of the launch at the last look, the keeper included."""
         for one in (launch.keeper, launch.main):
@@ -79,6 +87,7 @@ class LiveBackend:
         main, keeper = self.record.main, self.record.keeper
         keeper_alive = keeper is not None and process.alive(keeper)
         self._see()
+        self.belongings.note(self.seen, NOTED_EVERY if self.record.proven else NOTED_EVERY_AT_THE_START)
         self._unlogged = self._look_at_log()
         return Backend(
             launch_id=self.record.launch_id,
@@ -91,12 +100,20 @@ class LiveBackend:
             spawned_at=self.record.spawned_monotonic,
             proven=self.record.proven,
             stopping=self.record.stopping,
+            engines=self._engines() if self.record.proven else None,
         )
+
+    def _engines(self) -> int | None:
+        """How many of its processes run the model: vLLM names them so. None where they could not be seen."""
+        if self._unseen is not None:
+            return None
+        seen = (proc.stat(pid) for pid in self.seen)
+        return sum(one is not None and not one.ended and one.command.startswith(ENGINE) for one in seen)
 
     @property
     def trouble(self) -> str | None:
         """What could not be read or written down about it, in words."""
-        return self._unsaved or self._unseen or self._unlogged
+        return self._unsaved or self._unseen or self._unlogged or self.belongings.trouble
 
     def _look_at_log(self) -> str | None:
         if self.record.main is None or backend_log.size(self.record.log_path) is not None:
@@ -111,7 +128,9 @@ class LiveBackend:
             self._unseen = f"the processes of launch {self.record.launch_id} cannot be read: {error.strerror}"
         else:
             self._unseen = None
-            self._ever.update(self.seen)
+            if not self.ever.keys() >= set(self.seen):
+                every = dict.fromkeys((*(pid for pid in self.ever if pid not in self.seen), *self.seen))
+                self.ever = dict.fromkeys(tuple(every)[-MOST_PIDS:])
 
     def _lives(self, main: ProcessId, keeper_alive: bool) -> bool:
         """Whether it lives, or has ended a moment ago and the keeper is about to say with which exit code."""
@@ -224,7 +243,7 @@ class LiveBackend:
             kernel=kernel.value if isinstance(kernel, Known) else None,
             kernel_unread=kernel.reason if isinstance(kernel, Unknown) else "",
             kernel_recent=kernel_log.moment(now - RECENT, now),
-            pids=frozenset((*self._ever, *main)) if kernel_log.names_our_pids() else frozenset(),
+            pids=frozenset((*self.ever, *main)) if kernel_log.names_our_pids() else frozenset(),
             cgroup=_cgroup_name(self.record.enclosure),
             cards=launch.cards,
         )
@@ -256,11 +275,18 @@ class LiveBackend:
     def mark_proven(self, ready_at: float) -> None:
         """It has served since `ready_at` (seconds since the epoch): the next supervisor asks for no first answer."""
         self.record = replace(self.record, proven=True, ready_at=ready_at)
+        self.belongings.note(self.seen)
         self._save()
 
     def mark_stopping(self) -> None:
         """Its end is asked for, and no failure, whoever sees it."""
         self.record = replace(self.record, stopping=True)
+        self.belongings.note(self.seen)
+        self._save()
+
+    def mark_standing_in(self, instead: StandsInFor | None) -> None:
+        """What it stands in for is another thing than it was launched with."""
+        self.record = replace(self.record, stands_in_for=instead)
         self._save()
 
     def _save(self) -> None:
@@ -277,7 +303,7 @@ class LiveBackend:
 
         The log cannot be put back: the backend has the old file open, and writes there as long as it lives.
         """
-        if os.path.exists(self._record_path):
+        if os.path.exists(self._record_path) or self._exit_code == NOT_EXECUTED:
             return None
         record.write(self._record_path, self.record)
         return f"the launch record of {self.record.launch_id} was removed by somebody, and is written anew"
@@ -316,9 +342,10 @@ class LiveBackend:
             self._unwatch(one)
         if self._child is not None and self._child.poll() is None:
             # Gone, and to be reaped in a moment: on a thread, for the loop waits for nobody.
-            asyncio.get_running_loop().run_in_executor(None, self._child.wait)
+            threading.Thread(target=self._child.wait, name="reaper", daemon=True).start()
         with suppress(OSError):
             cgroup.remove(self.record.enclosure)
+        self.belongings.remove()
         self._checkpoints.reach(Point.FORGET_CLEARED)
         with suppress(FileNotFoundError):
             os.unlink(self.record.status_path)

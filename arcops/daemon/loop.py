@@ -236,6 +236,7 @@ class Loop:
             self._checkpoints.reach(recorded(decision.state.phase))
         for action in decision.actions:
             changed = await self._perform(action) or changed
+        self._actor.tell_record(self.state.order, world.backend)
         self._tell()
         return changed
 

@@ -1,6 +1,5 @@
 """From what a client asks to an order: all that can be checked is checked before the running backend is touched."""
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,13 +9,14 @@ import structlog
 
 from arcops.config import Config
 from arcops.core.admit import Refusal, Request, Verb, to_restart
-from arcops.core.decide.sight import obstacle, remedy
+from arcops.core.decide.sight import obstacle, refusal, remedy
 from arcops.core.errors import ArcopsError, BlockedError, ExitCode, InvalidProfileError
 from arcops.core.launch import Launch
 from arcops.core.quantity import Known
 from arcops.core.state import Order
 from arcops.core.world import Holder
 from arcops.daemon.act import SETUP_WITHIN, Actor
+from arcops.daemon.aside import for_a_client, on_a_thread
 from arcops.daemon.looks import Looks
 from arcops.daemon.loop import Loop
 from arcops.daemon.status import unread_holders
@@ -40,7 +40,7 @@ class Orders:
         self._env = env
 
     async def switch(self, request: SwitchRequest) -> tuple[Order | str, tuple[str, ...]]:
-        """Raises ArcopsError: 6 for a bad profile, 5 where card or port are taken, 4 when busy."""
+        """Raises ArcopsError: 6 for a bad profile, 5 where card or port are taken, 9 for a wedged card, 4 when busy."""
         check_drain(request.drain)
         launch, fallback = await self.resolve(request.profile)
         notes = await self._check_room(launch)
@@ -73,7 +73,7 @@ class Orders:
         """
         launch = await self._launch(profile)
         if launch.setup is not None:
-            self._actor.setups[launch.setup] = await asyncio.to_thread(
+            self._actor.setups[launch.setup] = await on_a_thread(
                 environment.sourced, launch.setup, os.environ, SETUP_WITHIN
             )
         if launch.on_failure is None:
@@ -84,7 +84,7 @@ class Orders:
             raise InvalidProfileError(f"profile {profile}: on_failure: {error.message}", hint=error.hint) from None
 
     async def _launch(self, profile: str) -> Launch:
-        return await asyncio.to_thread(lambda: Config.load(self._env, instance=self._instance).launch(profile))
+        return await for_a_client(lambda: Config.load(self._env, instance=self._instance).launch(profile))
 
     async def restored(self, order: Order) -> Order:
         """The standing order with its profiles as they are now; with its problem where what is to run cannot be read.
@@ -120,13 +120,13 @@ class Orders:
             return f"profile {profile} cannot be read: {error}"
 
     async def _check_room(self, launch: Launch) -> tuple[str, ...]:
-        """Lock, port and cards, as far as our own backend does not hold them itself. Raises BlockedError.
+        """Lock, port and cards, as far as our own backend does not hold them itself. Raises ArcopsError.
 
         Returns what could not be seen and is not in the way all the same, a sentence each.
         """
         ours = self._actor.ours
         held = set(self._actor.locks.held)
-        foreign = await asyncio.to_thread(_foreign_holders, [path for path in launch.locks if path not in held], ours)
+        foreign = await for_a_client(_foreign_holders, [path for path in launch.locks if path not in held], ours)
         if foreign:
             raise BlockedError("; ".join(map(str, foreign)), hint="stop that one first, then try again")
         live = self._actor.live
@@ -136,7 +136,8 @@ class Orders:
             port = replace(port, value=replace(port.value, bindable=True))
         found = obstacle(launch, port, card, min(port.at, card.at))
         if found:
-            raise BlockedError(found, hint=f"{remedy(port, card)}, or choose another port or card")
+            hint = f"{remedy(port, card)}, or choose another port or card"
+            raise ArcopsError(found, hint=hint, exit_code=refusal(card))
         return unread_holders(card.value) if isinstance(card, Known) else ()
 
     def plan(self, launch: Launch, fallback: Launch | None, request: SwitchRequest) -> tuple[str, ...]:

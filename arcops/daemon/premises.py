@@ -13,12 +13,16 @@ import structlog
 from arcops.config.paths import Paths
 from arcops.core.errors import ArcopsError
 from arcops.daemon.act import Actor
+from arcops.daemon.aside import READ_WITHIN, Aside
+from arcops.daemon.leavings import sweep
 from arcops.daemon.server import ControlServer
 from arcops.machine.lock import DaemonLock
 from arcops.machine.store import Store
 
 TENDED_EVERY = 0.5
 """Seconds between two rounds: eight `stat` calls each, on a thread, for a disk may hang."""
+SWEPT_EVERY = 20
+"""Rounds between two looks for what launches have left that are gone; the first round takes one."""
 
 _log = structlog.get_logger(__name__)
 
@@ -34,6 +38,7 @@ class Premises:
         self._guarded: list[tuple[DaemonLock, Path]] = []
         self._troubles: dict[str, str] = {}
         self._rounds = 0
+        self._aside = Aside[list[str]](READ_WITHIN, at_once=1)
 
     @property
     def troubles(self) -> tuple[str, ...]:
@@ -54,7 +59,7 @@ class Premises:
 
     async def tend(self) -> tuple[str, ...]:
         """One round; what was put back, in words."""
-        news = await asyncio.to_thread(self._tend_files)
+        news = await self._tend_files()
         for what, mend in (
             ("control socket", self._mend_socket),
             ("backend's lock", self._mend_backend_lock),
@@ -63,13 +68,24 @@ class Premises:
             self._try(what, mend, news)
         return tuple(news)
 
-    def _tend_files(self) -> list[str]:
-        """On a thread."""
+    async def _tend_files(self) -> list[str]:
+        try:
+            news = await self._aside.run(self._tend_on_a_thread)
+        except TimeoutError as error:
+            self._note_trouble("files", f"what the supervisor keeps on disk cannot be looked at: {error}")
+            return []
+        self._troubles.pop("files", None)
+        return news
+
+    def _tend_on_a_thread(self) -> list[str]:
         news: list[str] = []
         self._try("directories", self._mend_directories, news)
         for lock, path in self._guarded:
             self._try(f"lock {path}", lambda lock=lock, path=path: _mend_lock(lock, path), news)
         self._try("database", self._store.tend, news)
+        if self._rounds % SWEPT_EVERY == 0:
+            self._try("folders of launches", self._sweep, news)
+        self._rounds += 1
         return news
 
     def _try(self, what: str, mend: Callable[[], str | None], news: list[str]) -> None:
@@ -77,14 +93,24 @@ class Premises:
         try:
             done = mend()
         except (OSError, ArcopsError) as error:
-            trouble = f"the {what} cannot be kept up: {error.message if isinstance(error, ArcopsError) else error}"
-            if self._troubles.get(what) != trouble:
-                _log.warning("trouble", trouble=trouble)
-            self._troubles[what] = trouble
+            words = error.message if isinstance(error, ArcopsError) else error
+            self._note_trouble(what, f"the {what} cannot be kept up: {words}")
             return
         self._troubles.pop(what, None)
         if done is not None:
             news.append(done)
+
+    def _note_trouble(self, what: str, trouble: str) -> None:
+        if self._troubles.get(what) != trouble:
+            _log.warning("trouble", trouble=trouble)
+        self._troubles[what] = trouble
+
+    def _sweep(self) -> str | None:
+        return "; ".join(sweep(str(self._paths.keeper_dir), self._current)) or None
+
+    def _current(self) -> str | None:
+        live = self._actor.live  # read once: this is a thread, and the loop may forget the launch at any moment
+        return None if live is None else live.record.launch_id
 
     def _mend_directories(self) -> str | None:
         missing = [

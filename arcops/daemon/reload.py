@@ -3,7 +3,6 @@
 A backend that runs is left alone, whatever has changed. An invalid file is one error, and nothing is different then.
 """
 
-import asyncio
 import os
 from collections.abc import Iterator
 from dataclasses import fields
@@ -15,6 +14,7 @@ from arcops.core.errors import BusyError
 from arcops.core.launch import Launch, redact
 from arcops.core.phase import LATCHED
 from arcops.core.state import Goal, Order
+from arcops.daemon.aside import for_a_client
 from arcops.daemon.loop import Loop
 from arcops.daemon.orders import Orders
 from arcops.machine import systemd
@@ -42,7 +42,7 @@ class Reloader:
     async def _reload(self) -> wire.Reloaded:
         order = self._order()
         if order.goal is Goal.STOP or order.profile is None:
-            await asyncio.to_thread(Config.load, dict(os.environ), instance=self._instance)
+            await for_a_client(Config.load, dict(os.environ), instance=self._instance)
             return wire.Reloaded(profile=None, changes=(), summary="site.yaml is valid; nothing is ordered to run")
         launch, fallback = await self._orders.resolve(order.profile)
         if self._order() != order:

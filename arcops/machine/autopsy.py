@@ -19,6 +19,7 @@ MOST_THREADS = 64
 MOST_PROCESSES = 64
 _LONGEST = 4096
 """Bytes of a command line or a kernel stack."""
+_PTRACE_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 DUMP_WITHIN = 5.0
 """Seconds for the stacks of one process; py-spy takes some tenths of one."""
 DUMPS_WITHIN = 15.0
@@ -107,4 +108,14 @@ def _dump(py_spy: str, pid: int, within: float) -> str:
     except OSError as error:
         return f"(py-spy cannot be run: {error.strerror})"
     text = done.stdout.decode("utf-8", "replace").rstrip()
-    return text if done.returncode == 0 else f"(py-spy ended with {done.returncode}) {text}"
+    if done.returncode == 0:
+        return text
+    return f"(py-spy ended with {done.returncode}{_who_may(text)}) {text}"
+
+
+def _who_may(said: str) -> str:
+    """Where py-spy was not let in: who is. A user's own processes are not enough where Yama says so (ptrace(2))."""
+    if "permission denied" not in said.lower():
+        return ""
+    scope = _text(_PTRACE_SCOPE, 16)
+    return f": it may not attach, root may, and where kernel.yama.ptrace_scope is 0 their user; here it is {scope}"

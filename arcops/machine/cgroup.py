@@ -54,12 +54,15 @@ def wrap(enclosure: Enclosure, argv: Sequence[str]) -> tuple[str, ...]:
     """The command line that starts `argv` inside; for a scope systemd-run, which executes it in place (same pid).
 
     A scope of a supervisor that is a unit is ordered before it, and so stopped after it: at a logout or a shutdown
-    systemd would end both at once, and cut what the supervisor lets drain.
+    systemd would end both at once, and cut what the supervisor lets drain. It is part of that unit: a stop of the unit
+    when no supervisor runs (between a crash and the next start, or after the last of them) ends the backend too. A
+    restart, systemd's own after a crash or an operator's, spares it: a scope can be started only once, so that
+    systemd hands no restart on to it.
     """
     if enclosure.kind is not EnclosureKind.SCOPE:
         return tuple(argv)
     unit = _own_unit_directory()
-    order = () if unit is None else (f"--property=Before={unit.name}",)
+    order = () if unit is None else (f"--property=Before={unit.name}", f"--property=PartOf={unit.name}")
     scope = ("systemd-run", "--user", "--scope", "--collect", "--quiet", f"--unit={enclosure.name}", *order)
     return (*scope, "--", *argv)
 
@@ -163,16 +166,8 @@ def _user_manager_answers(env: Mapping[str, str]) -> bool:
 
 
 def _mount() -> Path | None:
-    """Where cgroup2 is mounted: /sys/fs/cgroup, or .../unified on hosts that keep the old hierarchies beside it."""
-    try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                fields = line.split()
-                if len(fields) > 2 and fields[2] == "cgroup2":
-                    return Path(fields[1])
-    except OSError:
-        return None
-    return None
+    found = proc.cgroup_mount()
+    return None if found is None else Path(found)
 
 
 def _kill_all(enclosure: Enclosure, sid: int | None, inside: tuple[int, ...]) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import IO
 
 from arcops.core.errors import InvalidProfileError
@@ -17,6 +18,7 @@ _NOISE = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
 """Bash's own, which say nothing about the set-up."""
 _ALREADY_RUN = "SETVARS_COMPLETED"
 """setvars.sh refuses to run where an earlier run left this; an operator's login shell may have."""
+_RUNNING: set[subprocess.Popen[bytes]] = set()
 _LAST_WORDS = 2000
 """Bytes of the script's stderr that are shown."""
 
@@ -43,6 +45,14 @@ def sourced(setup_script: str, base_env: Mapping[str, str], timeout: float) -> d
     return {name: value for name, _, value in pairs if name not in _NOISE}
 
 
+def end_all() -> None:
+    """SIGKILL to the scripts that run, for whoever ends and does not wait for them."""
+    for process in tuple(_RUNNING):
+        # Not reaped by anybody else while it is in there, so the number is still its own.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def _run(script: str, env: Mapping[str, str], timeout: float, out: IO[bytes], err: IO[bytes]) -> int | None:
     """Exit code of bash, or None when the time was up; then it and its children are killed."""
     try:
@@ -56,11 +66,13 @@ def _run(script: str, env: Mapping[str, str], timeout: float, out: IO[bytes], er
         )
     except OSError as error:
         raise InvalidProfileError(f"bash cannot be started for the set-up script: {error.strerror}") from error
+    _RUNNING.add(process)
     try:
         return process.wait(timeout)
     except subprocess.TimeoutExpired:
         return None
     finally:
+        _RUNNING.discard(process)
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

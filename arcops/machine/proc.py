@@ -6,6 +6,7 @@ Source: proc(5). The other modules of the machine share these words and nothing 
 import errno
 import os
 import pwd
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ OWN_LACK = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Errors of a reader that has run out of descriptors or memory itself."""
 _KERNEL_THREAD = 0x00200000
 """PF_KTHREAD in the flags of /proc/PID/stat (include/linux/sched.h)."""
+
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,29 @@ def below(pid: int, every: Iterable[Stat]) -> set[int]:
     return found
 
 
+def cgroup_mount(root: str = ROOT) -> str | None:
+    """Where cgroup2 is mounted: /sys/fs/cgroup, or .../unified on hosts that keep the old hierarchies beside it.
+
+    None where it is nowhere, or the mounts cannot be read.
+    """
+    try:
+        return next((place for place, kind in _mounts(root) if kind == "cgroup2"), None)
+    except OSError:
+        return None
+
+
+def mounts(root: str = ROOT) -> tuple[str, ...]:
+    """Where this process sees file systems mounted. Raises OSError."""
+    return tuple(place for place, _ in _mounts(root))
+
+
+def _mounts(root: str) -> list[tuple[str, str]]:
+    """Place and kind of each. Blanks and backslashes are written in octal."""
+    with open(f"{root}/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
+        fields = [line.split(" ") for line in file]
+    return [(_OCTAL.sub(lambda found: chr(int(found[1], 8)), each[1]), each[2]) for each in fields if len(each) > 2]
+
+
 def user_name(uid: int) -> str:
     """The login name, or the number where the machine knows no name for it."""
     try:
@@ -166,6 +193,35 @@ def descriptor_info(pid: int, number: str, root: str = ROOT) -> str | None:
     except OSError as error:
         _raise_own_lack(error)
         return None
+
+
+def mappings(pid: int, root: str = ROOT) -> frozenset[tuple[int, str]]:
+    """The files that a process maps, as (inode, path); empty when it has gone.
+
+    A path is the one that the file was first mapped by: a named semaphore is mapped before it gets its own name, and is
+    for ever shown by the first, as deleted. Waits for the lock on the memory of the process, which one that hangs in
+    the kernel may keep. Raises PermissionError like `descriptors`.
+    """
+    found: set[tuple[int, str]] = set()
+    try:
+        with open(f"{root}/{pid}/maps", "rb") as file:
+            for raw in file:
+                # Address, permissions, offset, device, inode: the rest is the path, which may contain spaces.
+                fields = raw.decode("utf-8", "replace").rstrip("\n").split(None, 5)
+                if len(fields) == 6:
+                    found.add((int(fields[4]), fields[5]))
+    except PermissionError:
+        raise
+    except OSError as error:
+        _raise_own_lack(error)
+    return frozenset(found)
+
+
+def unix_sockets(root: str = ROOT) -> frozenset[str]:
+    """The paths that Unix sockets are bound to, of every process. Raises OSError."""
+    with open(f"{root}/net/unix", "rb") as file:
+        lines = [raw.decode("utf-8", "replace").rstrip("\n").split(None, 7) for raw in file]
+    return frozenset(fields[7] for fields in lines[1:] if len(fields) == 8)
 
 
 def _raise_own_lack(error: OSError) -> None:

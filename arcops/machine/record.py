@@ -19,6 +19,17 @@ _LARGEST = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class StandsInFor:
+    """The launch is another profile's than the ordered one's, which has failed (`on_failure`)."""
+
+    order_id: int
+    profile: str
+    """What was ordered."""
+    because: str
+    """Why that is given up for now, in words."""
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchRecord:
     """One launch of this boot. Written before the spawn, and again with every new fact."""
 
@@ -42,6 +53,8 @@ class LaunchRecord:
     """When it was first, in seconds since the epoch; None while it has not, or where an older arcops did not say."""
     stopping: bool = False
     """Its end was asked for: an order, or the end of its supervisor."""
+    stands_in_for: StandsInFor | None = None
+    """What was ordered in its place; None where it is what was ordered, or where an older arcops did not say."""
     schema: int = SCHEMA
 
 

@@ -38,7 +38,7 @@ def groups(uid: int, root_proc: str = proc.ROOT) -> tuple[Group, ...]:
 
     The kernel shows everybody all cgroups, and every user has an instance `main`: a user's own belong to that user.
     """
-    mount = _mount(root_proc)
+    mount = proc.cgroup_mount(root_proc)
     if mount is None:
         return ()
     found: list[Group] = []
@@ -60,15 +60,6 @@ def keepers(uid: int, root_proc: str = proc.ROOT) -> tuple[Keeper, ...]:
     """The living keepers of a user, by pid. Raises OSError without /proc."""
     found = (_keeper(pid, uid, root_proc) for pid in sorted(proc.pids(root_proc)))
     return tuple(one for one in found if one is not None)
-
-
-def _mount(root_proc: str) -> str | None:
-    try:
-        with open(f"{root_proc}/self/mounts", encoding="utf-8", errors="replace") as file:
-            fields = [line.split() for line in file]
-    except OSError:
-        return None
-    return next((each[1] for each in fields if len(each) > 2 and each[2] == "cgroup2"), None)
 
 
 def _belongs_to(path: str, uid: int) -> bool:

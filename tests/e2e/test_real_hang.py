@@ -1,6 +1,7 @@
 """Real vLLM that hangs: EngineCore stopped, with a request open and with none. `/health` says 200 all the while."""
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Generator
@@ -13,7 +14,7 @@ import pytest
 from arcops import wire
 from tests.daemon.rig import Rig
 from tests.e2e.real import START_WITHIN, real_rig
-from tests.helpers import eventually
+from tests.helpers import cannot_run_here, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1500)]
 
@@ -65,6 +66,17 @@ def test_a_stopped_engine_is_suspected_ended_and_replaced(arcops: Rig, with_a_re
     assert "state T" in stopped
     assert "vllm:num_requests_running" in (folder / "metrics.txt").read_text()
     assert "Application startup complete" in (folder / "log-tail.txt").read_text()
+    stacks = dict(part.split("\n", 1) for part in f"\n{(folder / 'stacks.txt').read_text()}".split("\npid ")[1:])
+    assert_stacks_of_an_engine(stacks[str(engine)])
+
+
+def assert_stacks_of_an_engine(text: str) -> None:
+    """Read by a real py-spy, of a process that is stopped; where it may not look it says so."""
+    if os.geteuid() != 0 and "ermission" in text:
+        cannot_run_here("py-spy may not attach: this needs root, or kernel.yama.ptrace_scope 0")
+    assert "VLLM::EngineCore" in text.partition("\n")[0]
+    assert re.search(r"Thread \S+ \(\w+\): \"MainThread\"", text), text
+    assert re.search(r"run_busy_loop \(.*vllm/v1/engine/core\.py:\d+\)", text), text
 
 
 def test_a_known_answer_is_asked_for_at_the_start_and_while_it_serves(arcops: Rig) -> None:

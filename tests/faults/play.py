@@ -17,6 +17,8 @@ from tests.helpers import eventually
 RESULTS = "ARCOPS_MATRIX_RESULTS"
 """Names the file that results are appended to, one JSON object a line; where it is not set they are not kept."""
 
+SWEPT_WITHIN = 30.0
+"""Seconds; what no record speaks of any more the supervisor looks for every ten."""
 SETTINGS = {"stray": {"escape": True}, "port-child": {"hold_port": True}}
 """What the fake has to be told before it starts, by fault."""
 
@@ -236,6 +238,13 @@ def lawful(stage: Stage) -> None:
     current = stage.launch
     left = witness.launches() - {current}
     assert left == set(), f"processes of {left} are left"
+    # At once, or by the next sweep where the record had gone that spoke of the launch.
+    eventually(lambda: folders(stage) <= {stage.launch}, within=SWEPT_WITHIN, why=f"left on the disk: {folders(stage)}")
+
+
+def folders(stage: Stage) -> set[str]:
+    """The launches that have sockets and temporary files."""
+    return {path.name for path in stage.rig.paths.keeper_dir.iterdir() if path.is_dir()}
 
 
 def keep(result: Result) -> Result:

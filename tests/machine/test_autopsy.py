@@ -81,6 +81,16 @@ def test_stacks_are_those_of_each_process_and_a_fault_of_one_is_said(tmp_path: P
     assert autopsy.stacks(program, []) == "no process is left\n"
 
 
+def test_a_py_spy_that_may_not_attach_is_said_with_who_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scope = tmp_path / "ptrace_scope"
+    scope.write_text("1\n")
+    monkeypatch.setattr(autopsy, "_PTRACE_SCOPE", str(scope))
+    said = "Permission Denied: Try running again with elevated permissions"
+    text = autopsy.stacks(py_spy(tmp_path / "bin", f'echo "{said}"; exit 1'), [6])
+    assert "it may not attach, root may, and where kernel.yama.ptrace_scope is 0 their user; here it is 1" in text
+    assert said in text
+
+
 def test_a_py_spy_that_hangs_is_waited_for_so_long_and_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

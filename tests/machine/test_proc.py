@@ -1,4 +1,6 @@
+import mmap
 import os
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +45,19 @@ def test_descendants_in_a_circle_come_to_an_end() -> None:
         return proc.Stat(pid, "x", "S", parent, 1, 0, 0, 1, 1)
 
     assert proc.below(10, (one(10, 12), one(11, 10), one(12, 11), one(13, 99))) == {11, 12}
+
+
+def test_mounts_are_named_as_they_are_and_not_as_the_table_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "mounts").write_text("tmpfs /a\\040b\\134c tmpfs rw 0 0\ncg /sys/cg cgroup2 rw 0 0\n")
+    assert proc.mounts(str(tmp_path)) == ("/a b\\c", "/sys/cg")
+    assert proc.cgroup_mount(str(tmp_path)) == "/sys/cg"
+    assert proc.cgroup_mount(str(tmp_path / "nowhere")) is None
+
+
+def test_what_a_process_maps_has_an_inode_and_a_path(tmp_path: Path) -> None:
+    path = tmp_path / "with a blank"
+    path.write_bytes(bytes(16))
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0):
+        assert (path.stat().st_ino, str(path)) in proc.mappings(os.getpid())
+    assert proc.mappings(2**22 + 1) == frozenset()

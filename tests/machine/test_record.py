@@ -10,7 +10,7 @@ from arcops.core.enclosure import Enclosure, EnclosureKind
 from arcops.core.launch import Launch
 from arcops.core.world import ProcessId
 from arcops.machine import process, record
-from arcops.machine.record import LaunchRecord, Unbelievable
+from arcops.machine.record import LaunchRecord, StandsInFor, Unbelievable
 
 LAUNCH = Launch(
     profile="dflash2",
@@ -95,6 +95,16 @@ def test_only_what_nobody_will_ever_read_is_worthless(path: str) -> None:
     os.mkdir(path)
     unread = record.read(path, "boot")
     assert [isinstance(one, Unbelievable) and one.worthless for one in (earlier, torn, unread)] == [True, True, False]
+
+
+def test_a_record_of_an_arcops_that_did_not_say_what_it_stands_in_for_is_read(path: str) -> None:
+    told = replace(RECORD, stands_in_for=StandsInFor(3, "guarded", "bad value"))
+    record.write(path, told)
+    assert record.read(path, "boot") == told
+    written = json.loads(Path(path).read_text())
+    del written["stands_in_for"]
+    Path(path).write_text(json.dumps(written))
+    assert record.read(path, "boot") == RECORD
 
 
 def test_a_record_of_an_arcops_that_did_not_say_when_it_was_ready_is_read(path: str) -> None:

@@ -218,3 +218,28 @@ def test_any_thread_may_write(store: Store) -> None:
     for thread in threads:
         thread.join()
     assert len(store.events()) == 80
+
+
+def test_it_knows_how_the_last_start_of_each_profile_ended(store: Store) -> None:
+    def phase(profile: str | None, phase: str, data: str = "{}", kind: str = "phase") -> StoredEvent:
+        return StoredEvent(0, 1.0, kind, phase, profile, "L1", f"{profile} {phase}", data)
+
+    for one in (
+        phase("a", "serving"),
+        phase("a", "stopping", '{"cause":"out_of_memory"}'),
+        phase("b", "failed", '{"cause":"bad_flag"}'),
+        phase("b", "serving"),
+        phase("b", "stopping"),
+        phase("c", "starting"),
+        phase("c", "serving", kind="order"),
+        phase(None, "serving"),
+    ):
+        store.add_event(one)
+    assert [event.reason for event in store.last_results()] == ["a stopping", "b serving"]
+
+
+def test_it_knows_how_long_the_last_loads_of_each_profile_took(store: Store) -> None:
+    for seconds in range(1, 8):
+        store.record_launch("a", float(seconds))
+    store.record_launch("b", 40.0)
+    assert store.loads_by_profile() == {"a": (7.0, 6.0, 5.0, 4.0, 3.0), "b": (40.0,)}

@@ -102,7 +102,7 @@ def test_a_copy_that_fails_midway_is_tried_again(store: Store, path: Path, monke
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patched:
-        patched.setattr("arcops.machine.store._connect", refused)
+        patched.setattr("arcops.machine.database._connect", refused)
         with pytest.raises(StoreError, match="disk I/O error"):
             store.tend()
     assert "put back" in (store.tend() or "")

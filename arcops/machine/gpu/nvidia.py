@@ -66,7 +66,7 @@ def _heirs(node: str, named: set[int], root: str) -> tuple[int, ...]:
         try:
             if any(target == node for _, target in proc.descriptors(pid, root)):
                 open_at.append(pid)
-                if node in proc.mapped_files(pid, root):
+                if any(path == node for _, path in proc.mappings(pid, root)):
                     mapped.append(pid)
         except PermissionError:
             continue

@@ -4,6 +4,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from arcops.machine.gpu import nvml
@@ -14,91 +15,105 @@ _REBIND = "as root `echo {card} > /sys/bus/pci/drivers/{driver}/unbind`, then th
 _GONE = frozenset({errno.ENODEV, errno.ENXIO})
 _WEDGED = frozenset({errno.ECANCELED, errno.EIO})
 _RESET = "`nvidia-smi --gpu-reset` as root, with nothing else on the card, or reboot"
+_DRAIN = 3
 _RECOVERY = {
     1: _RESET,
     2: "reboot the machine",
-    3: "end what runs on the card",
+    _DRAIN: "end what runs on the card",
     4: f"end what runs on it, then {_RESET}",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a card does not answer."""
+
+    words: str
+    """With what to do."""
+    wedged: bool = False
+    """It will not before it was bound anew, reset or rebooted: that is known, and not only feared."""
 
 
 class Question(Protocol):
     """One way to ask."""
 
-    def standing(self, card: CardIdentity) -> str:
-        """What sysfs alone has against a card with a driver, in words with what to do; empty when it can be asked."""
+    def standing(self, card: CardIdentity) -> Fault | None:
+        """What sysfs alone has against a card with a driver; None when it can be asked."""
         ...
 
     def command(self, card: CardIdentity) -> Sequence[str]:
         """What asks: it prints nothing when the card answers."""
         ...
 
-    def words(self, card: CardIdentity, said: str) -> str | None:
-        """What was printed, in words with what to do; None for what cannot be understood."""
+    def fault(self, card: CardIdentity, said: str) -> Fault | None:
+        """What was printed, understood; None for what cannot be."""
         ...
 
 
 class DrmQuestion:
     """Of the card's render node."""
 
-    def standing(self, card: CardIdentity) -> str:
+    def standing(self, card: CardIdentity) -> Fault | None:
         if card.render_node is None:
-            return f"driver {card.driver} has made no render node for card {card.address}: `journalctl -k` says why"
-        return ""
+            return Fault(f"driver {card.driver} has made no render node for card {card.address}: see `journalctl -k`")
+        return None
 
     def command(self, card: CardIdentity) -> Sequence[str]:
         return (sys.executable, "-I", "-S", _ASK, card.render_node or "")
 
-    def words(self, card: CardIdentity, said: str) -> str | None:
+    def fault(self, card: CardIdentity, said: str) -> Fault | None:
         step, number = _parts(said)
         if step not in ("open", "ioctl") or number is None:
             return None
         why = os.strerror(number)
         if number in _WEDGED:
-            return f"card {card.address} is wedged ({why}): {_REBIND.format(card=card.address, driver=card.driver)}"
+            todo = _REBIND.format(card=card.address, driver=card.driver)
+            return Fault(f"card {card.address} is wedged ({why}): {todo}", wedged=True)
         if number in _GONE:
-            return f"card {card.address} does not answer ({why}): it was unplugged or reset; reboot"
+            return Fault(f"card {card.address} does not answer ({why}): it was unplugged or reset; reboot", wedged=True)
         if number == errno.EACCES:
-            return f"card {card.address}: this user may not open {card.render_node}; the group `render` usually may"
+            return Fault(f"card {card.address}: this user may not open {card.render_node}; the group `render` may")
         if number == errno.ENOENT:
-            return f"card {card.address}: {card.render_node} is not there (not in this container, or not made by udev)"
+            where = "not in this container, or not made by udev"
+            return Fault(f"card {card.address}: {card.render_node} is not there ({where})")
         if number == errno.ENOTTY:
-            return f"card {card.address}: {card.render_node} is no device of a graphics driver"
-        return f"card {card.address} does not answer: {step} {card.render_node}: {why}"
+            return Fault(f"card {card.address}: {card.render_node} is no device of a graphics driver")
+        return Fault(f"card {card.address} does not answer: {step} {card.render_node}: {why}")
 
 
 class NvmlQuestion:
     """Of NVIDIA's management library: its driver need not make a render node."""
 
-    def standing(self, card: CardIdentity) -> str:
+    def standing(self, card: CardIdentity) -> Fault | None:
         del card
-        return ""
+        return None
 
     def command(self, card: CardIdentity) -> Sequence[str]:
         return (sys.executable, "-P", "-m", "arcops.machine.gpu.ask_nvidia", card.address)
 
-    def words(self, card: CardIdentity, said: str) -> str | None:
+    def fault(self, card: CardIdentity, said: str) -> Fault | None:
         step, number = _parts(said)
         if number is None:
             return None
+        name = f"card {card.address}"
         match step, number:
             case "missing", _:
-                return f"card {card.address} cannot be asked: {nvml.MISSING}"
+                return Fault(f"{name} cannot be asked: {nvml.MISSING}")
             case "recovery", _:
                 wanted = _RECOVERY.get(number, f"its driver wants recovery action {number}")
-                return f"card {card.address} needs to be recovered: {wanted}"
+                return Fault(f"{name} needs to be recovered: {wanted}", number != _DRAIN)
             case "nvml", nvml.GPU_IS_LOST:
-                return f"card {card.address} has fallen off the bus (NVML: GPU is lost): reboot"
+                return Fault(f"{name} has fallen off the bus (NVML: GPU is lost): reboot", wedged=True)
             case "nvml", nvml.RESET_REQUIRED:
-                return f"card {card.address} is wedged (NVML: reset required): {_RESET}"
+                return Fault(f"{name} is wedged (NVML: reset required): {_RESET}", wedged=True)
             case "nvml", nvml.DRIVER_NOT_LOADED | nvml.LIBRARY_NOT_FOUND:
-                return f"card {card.address}: NVIDIA's driver or its library libnvidia-ml.so.1 is not here"
+                return Fault(f"{name}: NVIDIA's driver or its library libnvidia-ml.so.1 is not here")
             case "nvml", nvml.NO_PERMISSION:
-                return f"card {card.address}: this user may not ask it (see `ls -l /dev/nvidia*`)"
+                return Fault(f"{name}: this user may not ask it (see `ls -l /dev/nvidia*`)")
             case "nvml", nvml.NOT_FOUND:
-                return f"card {card.address} is not one of NVML's (a container without it?)"
+                return Fault(f"{name} is not one of NVML's (a container without it?)")
             case "nvml", _:
-                return f"card {card.address} does not answer: NVML error {number}"
+                return Fault(f"{name} does not answer: NVML error {number}")
             case _:
                 return None
 

@@ -14,6 +14,7 @@ from fake_vllm_lib import failures, log, process
 from fake_vllm_lib.api import DEAD, Api
 from fake_vllm_lib.engine import Engine
 from fake_vllm_lib.flags import Flags
+from fake_vllm_lib.litter import Litter
 from fake_vllm_lib.log import Log
 from fake_vllm_lib.reports import Reports
 from fake_vllm_lib.settings import Settings
@@ -49,6 +50,7 @@ class Server:
         self._listener = socket.socket(socket.AF_INET6 if ":" in flags.host else socket.AF_INET)
         self._core = 0
         """Pid of EngineCore; 0 before it was started."""
+        self._litter = Litter()
         self._flooding = False
         self._first_term: float | None = None
 
@@ -140,6 +142,7 @@ class Server:
                 self._log.line("model.py:2021", f"Using max model len {flags.max_model_len or 32768}")
             case "engine":
                 deaf, workers = self._given.sigterm_deaf, self._given.workers
+                self._litter.make(shared_memory=self._given.shared_memory)
                 self._core = process.engine_core(self._given.stop_seconds, workers, deaf, self._given.segv_hangs)
                 config = f"model='{flags.model}', speculative_config={flags.speculation and flags.speculation.method}"
                 core.line("core.py:123", f"Initializing a V1 LLM engine (v0.29.0) with config: {config}")
@@ -337,6 +340,7 @@ class Server:
 
     def _finish(self, patience: float = 5.0) -> NoReturn:
         """Let the open answers be written for at most `patience` seconds, then end with code 0."""
+        self._litter.tidy()
         self._log.line("launcher.py:173", "[shutdown] API server: shutting down FastAPI HTTP server")
         self._log.raw("INFO:     Shutting down")
         with suppress(OSError):
@@ -350,6 +354,7 @@ class Server:
 
     def _end_core(self) -> None:
         """SIGTERM to EngineCore, and SIGKILL if it takes more than a second longer than it should."""
+        self._litter.tidy()
         if not self._core:
             return
         with suppress(ProcessLookupError):

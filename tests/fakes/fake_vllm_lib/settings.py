@@ -47,6 +47,9 @@ class Settings:
     reuse_port: bool = False
     """Bind with SO_REUSEPORT, as several API servers of one vLLM do; a single one sets SO_REUSEADDR only."""
 
+    shared_memory: bool = False
+    """Make shared memory and a named semaphore as well, where it makes sockets (litter.py)."""
+
     # Serving
     decode_speed: float = 500.0
     """Engine steps a second while nothing is prefilled; one token a request and step without speculation."""

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from arcops.machine import process
 from arcops.machine.gpu import Asker, CardIdentity
-from arcops.machine.gpu.answer import command, words
+from arcops.machine.gpu.answer import command, understood
 from arcops.machine.gpu.ask import SIZE, VERSION, ask
 from tests.helpers import eventually
 
@@ -53,51 +54,69 @@ def test_a_card_is_asked_for_its_drivers_version_and_let_go_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "part"),
+    ("said", "part", "wedged"),
     [
-        ("", ""),
-        ("ioctl 125", "is wedged (Operation canceled): as root `echo 0000:03:00.0 > /sys/bus/pci/drivers/xe/unbind`"),
-        ("ioctl 5", "is wedged (Input/output error)"),
-        ("ioctl 19", "does not answer (No such device): it was unplugged"),
-        ("open 19", "does not answer (No such device)"),
-        ("open 13", "may not open /dev/dri/renderD128; the group `render`"),
-        ("open 2", "/dev/dri/renderD128 is not there"),
-        ("ioctl 25", "is no device of a graphics driver"),
-        ("open 24", "open /dev/dri/renderD128: Too many open files"),
+        (
+            "ioctl 125",
+            "is wedged (Operation canceled): as root `echo 0000:03:00.0 > /sys/bus/pci/drivers/xe/unbind`",
+            True,
+        ),
+        ("ioctl 5", "is wedged (Input/output error)", True),
+        ("ioctl 19", "does not answer (No such device): it was unplugged", True),
+        ("open 19", "does not answer (No such device)", True),
+        ("open 13", "may not open /dev/dri/renderD128; the group `render`", False),
+        ("open 2", "/dev/dri/renderD128 is not there", False),
+        ("ioctl 25", "is no device of a graphics driver", False),
+        ("open 24", "open /dev/dri/renderD128: Too many open files", False),
     ],
 )
-def test_every_refusal_has_its_words(said: str, part: str) -> None:
-    got = words(B70, said)
-    assert part in got
-    assert bool(got) == bool(said)
+def test_every_refusal_has_its_words_and_says_whether_the_card_needs_more_than_a_holders_end(
+    said: str, part: str, wedged: bool
+) -> None:
+    fault = understood(B70, said)
+    assert fault is not None
+    assert part in fault.words
+    assert fault.wedged is wedged
+
+
+def test_a_card_that_answers_has_no_fault() -> None:
+    assert understood(B70, "") is None
 
 
 @pytest.mark.parametrize(("said", "code"), [("", -9), ("Traceback", 1), ("open x", 0), ("open", 0), ("shut 3", 0)])
 def test_what_is_not_understood_is_no_answer(said: str, code: int) -> None:
     with pytest.raises(OSError, match=r"0000:03:00\.0"):
-        words(B70, said, code)
+        understood(B70, said, code)
 
 
 @pytest.mark.parametrize(
-    ("card", "part"),
+    ("card", "part", "wedged"),
     [
-        (None, "is gone from the PCI bus"),
-        (replace(B70, driver=None), "no driver is bound"),
-        (replace(B70, render_node=None), "driver xe has made no render node"),
+        (None, "is gone from the PCI bus", True),
+        (replace(B70, driver=None), "no driver is bound", False),
+        (replace(B70, render_node=None), "driver xe has made no render node", False),
     ],
 )
-def test_what_sysfs_says_needs_no_question(card: CardIdentity | None, part: str) -> None:
+def test_what_sysfs_says_needs_no_question(card: CardIdentity | None, part: str, wedged: bool) -> None:
     cards = {} if card is None else {card.address: card}
-    assert part in Asker(command=lambda card: ("/nonexistent",)).fault(cards, [B70.address])
+    fault = Asker(command=lambda card: ("/nonexistent",)).fault(cards, [B70.address])
+    assert fault is not None
+    assert part in fault.words
+    assert fault.wedged is wedged
+
+
+def words(asker: Asker, cards: Mapping[str, CardIdentity], *addresses: str) -> str:
+    fault = asker.fault(cards, addresses)
+    return "" if fault is None else fault.words
 
 
 @pytest.mark.processes
 def test_a_character_device_that_is_no_card_says_so_for_real() -> None:
     null = replace(B70, render_node="/dev/null")
     asker = Asker(within=120.0)
-    assert "/dev/null is no device of a graphics driver" in asker.fault({null.address: null}, [null.address])
+    assert "/dev/null is no device of a graphics driver" in words(asker, {null.address: null}, null.address)
     nothing = replace(B70, render_node="/dev/dri/renderD255")
-    assert "/dev/dri/renderD255 is not there" in asker.fault({nothing.address: nothing}, [nothing.address])
+    assert "/dev/dri/renderD255 is not there" in words(asker, {nothing.address: nothing}, nothing.address)
 
 
 @pytest.mark.processes
@@ -105,10 +124,10 @@ def test_every_card_of_a_launch_is_asked_and_each_fault_is_told() -> None:
     saying = {"/dev/dri/renderD128": "", "/dev/dri/renderD129": "ioctl 125"}
     asker = Asker(120.0, lambda card: ("printf", "%s", saying[card.render_node or ""]))
     cards = {B70.address: B70, SECOND.address: SECOND}
-    assert asker.fault(cards, [B70.address]) == ""
-    assert asker.fault(cards, [B70.address, SECOND.address]).startswith("card 0000:08:00.0 is wedged")
-    assert asker.fault(cards, []) == ""
-    both = asker.fault({SECOND.address: SECOND}, [B70.address, SECOND.address])
+    assert asker.fault(cards, [B70.address]) is None
+    assert words(asker, cards, B70.address, SECOND.address).startswith("card 0000:08:00.0 is wedged")
+    assert asker.fault(cards, []) is None
+    both = words(asker, {SECOND.address: SECOND}, B70.address, SECOND.address)
     assert both.index("gone from the PCI bus") < both.index("; card 0000:08:00.0 is wedged")
 
 
@@ -136,21 +155,23 @@ def test_a_driver_that_hangs_is_a_card_that_does_not_answer_and_is_not_asked_twi
     asker = Asker(0.1, card.command)
     for _ in range(3):
         fault = asker.fault(cards, [B70.address])
-        assert "does not answer: its driver xe has not come back" in fault
-        assert "it hangs, and a reboot helps" in fault
+        assert fault is not None
+        assert "does not answer: its driver xe has not come back" in fault.words
+        assert "it hangs, and a reboot helps" in fault.words
+        assert not fault.wedged
     assert card.asked == 1
     card.let_go("ioctl 125")
-    eventually(lambda: "is wedged" in asker.fault(cards, [B70.address]), within=60.0, why="the driver's answer")
+    eventually(lambda: "is wedged" in words(asker, cards, B70.address), within=60.0, why="the driver's answer")
 
 
 @pytest.mark.processes
 def test_what_came_back_when_nobody_listened_is_old_and_the_card_is_asked_anew(tmp_path: Path) -> None:
     card, cards = Hanging(tmp_path), {B70.address: B70}
     asker = Asker(0.1, card.command)
-    assert "has not come back" in asker.fault(cards, [B70.address])
+    assert "has not come back" in words(asker, cards, B70.address)
     card.let_go("")
     eventually(lambda: process.identify(int(card.pid.read_text() or "0")) is None)
-    eventually(lambda: "is wedged" in asker.fault(cards, [B70.address]), within=60.0, why="the new question's answer")
+    eventually(lambda: "is wedged" in words(asker, cards, B70.address), within=60.0, why="the new question's answer")
     assert card.asked > 1
 
 

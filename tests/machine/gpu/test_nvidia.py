@@ -227,7 +227,23 @@ def test_what_nvml_refuses_is_unknown_and_nothing_stays_open(processes: Processe
 def test_every_answer_of_a_card_has_its_words(library: Library, said: str, words: str) -> None:
     assert ask_nvidia.ask(ADDRESS, library) == said
     if said:
-        assert words in (question.NvmlQuestion().words(H200, said) or "")
+        fault = question.NvmlQuestion().fault(H200, said)
+        assert fault is not None
+        assert words in fault.words
+
+
+@pytest.mark.parametrize(
+    ("said", "wedged"),
+    [
+        *((f"recovery {action}", action != 3) for action in (1, 2, 3, 4, 9)),
+        *((f"nvml {code}", code in (15, 16)) for code in (4, 6, 9, 12, 15, 16, 999)),
+        ("missing 0", False),
+    ],
+)
+def test_a_card_is_wedged_where_no_end_of_a_holder_brings_it_back(said: str, wedged: bool) -> None:
+    fault = question.NvmlQuestion().fault(H200, said)
+    assert fault is not None
+    assert fault.wedged is wedged
 
 
 def test_a_missing_library_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,17 +252,19 @@ def test_a_missing_library_is_said_with_what_to_install(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(nvml.importlib, "import_module", nothing)
     assert ask_nvidia.ask(ADDRESS) == "missing 0"
-    assert "pip install 'arcops[nvidia]'" in (question.NvmlQuestion().words(H200, "missing 0") or "")
+    fault = question.NvmlQuestion().fault(H200, "missing 0")
+    assert fault is not None
+    assert "pip install 'arcops[nvidia]'" in fault.words
     with pytest.raises(NvmlError, match="not installed"):
         NvidiaReader().holders([ADDRESS])
 
 
 @pytest.mark.parametrize("said", ["", "nvml", "nvml x", "Traceback", "open 3"])
 def test_what_is_not_understood_is_no_word(said: str) -> None:
-    assert question.NvmlQuestion().words(H200, said) is None
+    assert question.NvmlQuestion().fault(H200, said) is None
 
 
 def test_an_nvidia_card_is_asked_by_its_address_and_needs_no_render_node() -> None:
     asked = question.question_for("nvidia")
-    assert asked.standing(H200) == ""
+    assert asked.standing(H200) is None
     assert asked.command(H200)[-1] == ADDRESS
