@@ -65,11 +65,33 @@ class Client:
     def history(self, seconds: float) -> wire.History:
         return self._get(f"/v1/history?seconds={seconds:.3f}", wire.History)
 
+    def samples(self, since: float, until: float | None = None, step: float | None = None) -> wire.Samples:
+        """A page of the numbers' history; times in seconds since the epoch, `until` excluded (None: all there is).
+
+        `step` is 1 or a multiple of 60 seconds; without one it is 1 where seconds reach back that far, else 60.
+        """
+        return self._get(_samples_path(since, until, step), wire.Samples)
+
+    def all_samples(
+        self, since: float, until: float | None = None, step: float | None = None
+    ) -> Iterator[wire.Samples]:
+        """Page after page of it."""
+        at: float | None = since
+        while at is not None:
+            page = self.samples(at, until, step)
+            yield page
+            at, step = page.next, page.step
+
     def events(self, after: int = 0, limit: int = 1000) -> wire.Events:
         return self._get(f"/v1/events?after={after}&limit={limit}", wire.Events)
 
-    def logs(self, lines: int, launch: str | None = None) -> wire.LogLines:
-        return self._get(_logs_path(lines, launch), wire.LogLines)
+    def logs(self, lines: int, launch: str | None = None, *, supervisor: bool = False) -> wire.LogLines:
+        """The last lines of a launch's log (default: the newest), or of the supervisor's own."""
+        return self._get(_logs_path(lines, launch, supervisor), wire.LogLines)
+
+    def profiles(self) -> wire.Profiles:
+        """What became of each profile, and what the backend was started with."""
+        return self._get("/v1/profiles", wire.Profiles)
 
     def metrics(self) -> str:
         """arcops' own figures in Prometheus' text format."""
@@ -103,9 +125,11 @@ class Client:
     def follow_events(self, after: int = 0) -> Iterator[wire.Event]:
         return self._follow(f"/v1/events?follow=1&after={after}", wire.Event)
 
-    def follow_logs(self, lines: int, launch: str | None = None) -> Iterator[wire.LogLines]:
+    def follow_logs(
+        self, lines: int, launch: str | None = None, *, supervisor: bool = False
+    ) -> Iterator[wire.LogLines]:
         """The last `lines` lines, then those that come; over launches, if `launch` is not given."""
-        return self._follow(f"{_logs_path(lines, launch)}&follow=1", wire.LogLines)
+        return self._follow(f"{_logs_path(lines, launch, supervisor)}&follow=1", wire.LogLines)
 
     def _get(self, path: str, kind: type[M]) -> M:
         with _as_errors(self._socket):
@@ -151,6 +175,17 @@ class LiveClient:
     async def history(self, seconds: float) -> wire.History:
         return await self._get(f"/v1/history?seconds={seconds:.3f}", wire.History)
 
+    async def samples(self, since: float, until: float | None = None, step: float | None = None) -> wire.Samples:
+        """A page of the numbers' history, as `Client.samples` gives it."""
+        return await self._get(_samples_path(since, until, step), wire.Samples)
+
+    async def events(self, after: int = 0, limit: int = 1000) -> wire.Events:
+        return await self._get(f"/v1/events?after={after}&limit={limit}", wire.Events)
+
+    async def profiles(self) -> wire.Profiles:
+        """What became of each profile, and what the backend was started with."""
+        return await self._get("/v1/profiles", wire.Profiles)
+
     async def switch(self, request: wire.SwitchRequest) -> wire.Accepted:
         return await self._post("/v1/switch", request)
 
@@ -163,8 +198,15 @@ class LiveClient:
     def follow_status(self, window: float = 60.0) -> AsyncIterator[wire.Status]:
         return self._follow(f"/v1/stream?window={window:.3f}", wire.Status)
 
-    def follow_logs(self, lines: int, launch: str | None = None) -> AsyncIterator[wire.LogLines]:
-        return self._follow(f"{_logs_path(lines, launch)}&follow=1", wire.LogLines)
+    def follow_logs(
+        self, lines: int, launch: str | None = None, *, supervisor: bool = False
+    ) -> AsyncIterator[wire.LogLines]:
+        """The last `lines` lines of the backend (of the supervisor), then those that come."""
+        return self._follow(f"{_logs_path(lines, launch, supervisor)}&follow=1", wire.LogLines)
+
+    def follow_events(self, after: int = 0) -> AsyncIterator[wire.Event]:
+        """The history after an id (a negative one is counted from the end), then what is added to it."""
+        return self._follow(f"/v1/events?follow=1&after={after}", wire.Event)
 
     async def _get(self, path: str, kind: type[M]) -> M:
         with _as_errors(self._socket):
@@ -199,8 +241,15 @@ def _status_path(window: float) -> str:
     return f"/v1/status?window={window:.3f}"
 
 
-def _logs_path(lines: int, launch: str | None) -> str:
-    return f"/v1/logs?lines={lines}" + (f"&launch={quote(launch, safe='')}" if launch else "")
+def _logs_path(lines: int, launch: str | None, supervisor: bool) -> str:
+    of = "&of=supervisor" if supervisor else ""
+    return f"/v1/logs?lines={lines}{of}" + (f"&launch={quote(launch, safe='')}" if launch else "")
+
+
+def _samples_path(since: float, until: float | None, step: float | None) -> str:
+    # repr: a page goes on exactly where the last one ended.
+    bounds = [("from", since), ("to", until), ("step", step)]
+    return "/v1/samples?" + "&".join(f"{name}={value!r}" for name, value in bounds if value is not None)
 
 
 def _decoded(response: httpx.Response, kind: type[M]) -> M:

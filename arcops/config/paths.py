@@ -94,6 +94,11 @@ class Paths:
         return self.state_dir / "arcops.db"
 
     @property
+    def history(self) -> Path:
+        """SQLite: the numbers' past. It may be removed, which loses the past and no order."""
+        return self.state_dir / "history.db"
+
+    @property
     def log_dir(self) -> Path:
         """One log file per launch."""
         return self.state_dir / "logs"
@@ -102,6 +107,11 @@ class Paths:
     def evidence_dir(self) -> Path:
         """What was seen of backends that were doubted or had failed: one folder for each."""
         return self.state_dir / "evidence"
+
+    @property
+    def screen(self) -> Path:
+        """How the operator wants the screen to look; one file for all instances of a user."""
+        return self.state_dir.parent / "screen.json"
 
     def make(self) -> None:
         """Create the runtime and state directories with mode 0700.

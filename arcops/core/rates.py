@@ -92,6 +92,8 @@ class Rates:
     waiting: float | None = None
     kv_usage: float | None = None
     """These three are as of now: 0..1 for the usage, the mean over engines."""
+    kv_capacity: float | None = None
+    """Tokens that the KV cache holds, by vLLM's own count."""
 
     prefill: float | None = None
     """Prompt tokens per second that were computed; they are counted when their prefill is complete."""
@@ -113,6 +115,8 @@ class Rates:
     inter_token: Quantiles | None = None
     """Between decode steps of a request; with speculation a step brings several tokens."""
     queue: Quantiles | None = None
+    e2e: Quantiles | None = None
+    """From a request's arrival to its last token."""
     speculation: Speculation | None = None
     """None without speculation, and where nothing was drafted."""
     prefilling: Prefilling | None = None
@@ -140,6 +144,7 @@ def rates(samples: Sequence[Timed], window: float) -> Rates:
         running=sample.running,
         waiting=sample.waiting,
         kv_usage=sample.kv_usage,
+        kv_capacity=sample.kv_capacity_tokens,
         prefill=delta.per_second(None if prompt is None else prompt - min(cached or 0.0, prompt)),
         prefill_speed=_speed(delta),
         decode=delta.per_second(delta.number(lambda s: s.generation_tokens)),
@@ -151,6 +156,7 @@ def rates(samples: Sequence[Timed], window: float) -> Rates:
         ttft=_quantiles(delta.histogram(lambda s: s.ttft)),
         inter_token=_quantiles(delta.histogram(lambda s: s.inter_token)),
         queue=_quantiles(delta.histogram(lambda s: s.queue)),
+        e2e=_quantiles(delta.histogram(lambda s: s.e2e)),
         speculation=_speculation(delta),
         prefilling=_prefilling(mine, window),
     )
@@ -168,7 +174,7 @@ def _of_launch(samples: Sequence[Timed], launch_id: str) -> list[Timed]:
     return tail
 
 
-def _restarted(old: Sample, new: Sample) -> bool:
+def restarted(old: Sample, new: Sample) -> bool:
     """Whether the counters began anew between two scrapes."""
     if (old.process_start_time, new.process_start_time) != (None, None) and (
         old.process_start_time != new.process_start_time
@@ -190,7 +196,7 @@ def _spans(samples: Sequence[Timed]) -> list[tuple[Timed, Timed]]:
         return spans
     first = samples[0]
     for old, new in pairwise(samples):
-        if _restarted(old.sample, new.sample):
+        if restarted(old.sample, new.sample):
             if old is not first:
                 spans.append((first, old))
             first = new
@@ -361,7 +367,7 @@ def _rising_tail(samples: Sequence[Timed]) -> list[Timed]:
         earlier, later = timed.sample, tail[-1].sample
         if earlier.kv_usage is None or later.kv_usage is None or earlier.kv_usage > later.kv_usage:
             break
-        if earlier.prompt_tokens != later.prompt_tokens or _restarted(earlier, later):
+        if earlier.prompt_tokens != later.prompt_tokens or restarted(earlier, later):
             break
         tail.append(timed)
     tail.reverse()

@@ -14,8 +14,11 @@ from arcops import wire
 from arcops.config.paths import Paths
 from arcops.core.errors import ArcopsError, ExitCode
 from arcops.daemon.act import Actor
+from arcops.daemon.aside import for_a_client
 from arcops.daemon.journal import Journal, data_of
 from arcops.daemon.loop import Loop
+from arcops.daemon.own_log import OwnLog
+from arcops.daemon.samples import Samples
 from arcops.daemon.status import StatusWriter
 from arcops.machine import backend_log
 from arcops.machine.backend_log import LogFollower
@@ -34,7 +37,18 @@ TAIL_ATTEMPTS = 5
 class Feeds:
     """Endless streams of encoded messages; each ends when the daemon leaves."""
 
-    def __init__(self, paths: Paths, loop: Loop, actor: Actor, journal: Journal, status: StatusWriter) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        loop: Loop,
+        actor: Actor,
+        journal: Journal,
+        status: StatusWriter,
+        samples: Samples,
+        own_log: OwnLog,
+    ) -> None:
+        self.samples = samples
+        self._own_log = own_log
         self._paths = paths
         self._loop = loop
         self._actor = actor
@@ -86,7 +100,7 @@ class Feeds:
 
     async def _read_events(self, after: int, limit: int) -> tuple[StoredEvent, ...]:
         """On a thread: a disk that hangs holds up this reader alone."""
-        return await asyncio.to_thread(self._journal.events, after, limit)
+        return await for_a_client(self._journal.events, after, limit)
 
     async def logs(self, lines: int, launch: str | None) -> AsyncGenerator[bytes]:
         """The tail of a log, then its new lines; without a launch, from each launch to the next.
@@ -94,7 +108,7 @@ class Feeds:
         A launch is followed to its last words: whatever it wrote was written before the next one took its place.
         """
         current = launch or self._newest_launch()
-        follower, tail = await asyncio.to_thread(self._tail_to_follow, lines, current)
+        follower, tail = await for_a_client(self._tail_to_follow, lines, current)
         yield _event(wire.encode(wire.LogLines(launch_id=current, lines=tuple(tail))))
         quiet = 0.0
         while not self.closing.is_set():
@@ -113,6 +127,26 @@ class Feeds:
             if quiet >= COMMENT_EVERY:
                 quiet = 0.0
                 yield b": still here\n\n"
+
+    def own_log_tail(self, lines: int) -> wire.LogLines:
+        """The last lines of the supervisor's own log."""
+        return wire.LogLines(launch_id=None, lines=self._own_log.tail(lines)[1], of="supervisor")
+
+    async def own_log(self, lines: int) -> AsyncGenerator[bytes]:
+        """The tail of the supervisor's own log, then its new lines. Of a flood only the newest are told."""
+        number, new = self._own_log.tail(lines)
+        told = False
+        quiet = 0.0
+        while not self.closing.is_set():
+            if new or not told:
+                told, quiet = True, 0.0
+                yield _event(wire.encode(wire.LogLines(launch_id=None, lines=new, of="supervisor")))
+            await asyncio.sleep(LOG_EVERY)
+            quiet += LOG_EVERY
+            if quiet >= COMMENT_EVERY:
+                quiet = 0.0
+                yield b": still here\n\n"
+            number, new = self._own_log.after(number)
 
     def log_tail(self, lines: int, launch: str | None) -> wire.LogLines:
         """The last lines of a launch's log (default: the newest launch). Raises ArcopsError if there is no such log."""

@@ -45,6 +45,8 @@ class Attempts:
     """The same moments on the clock of this boot, which nobody sets."""
     wedged: bool = False
     stand_in: StandIn | None = None
+    fallback_awaited: bool = False
+    """The latch fell before the `on_failure` was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,10 @@ class Journal:
         except StoreError:
             return None
 
+    def pasts(self) -> tuple[tuple[StoredEvent, ...], dict[str, tuple[float, ...]]]:
+        """How each profile's last start has ended, and how long its last ones took, in seconds. Raises StoreError."""
+        return self._store.last_results(), self._store.loads_by_profile()
+
     # -- attempts -----------------------------------------------------------------------------------------------------
     def attempts(self, state: State) -> None:
         """Keep how the ordered launch has failed so far: a new supervisor must not begin to count anew."""
@@ -172,6 +178,7 @@ class Journal:
             monotonic=state.failures,
             wedged=state.phase is Phase.WEDGED,
             stand_in=state.order.stand_in,
+            fallback_awaited=state.fallback_awaited,
         )
         self._tell(kept)
 
@@ -199,7 +206,8 @@ class Journal:
         if not latch or not kept.latched:
             return state
         phase = Phase.WEDGED if kept.wedged else Phase.FAILED
-        return replace(state, phase=phase, reason=kept.reason, failure=kept.failure)
+        awaited = kept.fallback_awaited
+        return replace(state, phase=phase, reason=kept.reason, failure=kept.failure, fallback_awaited=awaited)
 
     def _by_the_wall(self, failures: tuple[float, ...]) -> tuple[float, ...]:
         """Wall times of another boot on this one's clock. One in the future is a clock that was set back: it is now."""

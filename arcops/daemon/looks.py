@@ -133,7 +133,9 @@ def _look_at_cards(launch: Launch, ours: Callable[[], frozenset[int]], at: float
         own = ours() if clients else frozenset[int]()
         foreign = (client for client in clients if client.holds and not own.intersection(client.pids))
         holders.extend(_holder(client) for client in foreign)
-    return Known(Card(holders=tuple(holders), unreadable=unreadable, fault=asker.fault(cards, launch.cards)), at)
+    fault = asker.fault(cards, launch.cards)
+    words, wedged = ("", False) if fault is None else (fault.words, fault.wedged)
+    return Known(Card(holders=tuple(holders), unreadable=unreadable, fault=words, wedged=wedged), at)
 
 
 def _ended(pid: int) -> bool:

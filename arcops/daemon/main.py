@@ -1,12 +1,15 @@
 """`arcopsd`: wires the parts together, and ends in order."""
 
 import asyncio
+import logging
 import os
 import pwd
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -14,32 +17,38 @@ import typer
 
 from arcops import __version__
 from arcops.config.paths import DEFAULT_INSTANCE, Paths
-from arcops.core.decide.moves import ended
 from arcops.core.errors import ArcopsError
 from arcops.core.quantity import Known
-from arcops.core.state import NOTHING_ORDERED, Goal, Order, State
+from arcops.core.rates import Timed
+from arcops.core.rollup import Tally
+from arcops.core.state import State
 from arcops.daemon.act import Actor
 from arcops.daemon.after_stop import after_stop
-from arcops.daemon.backend import LiveBackend
 from arcops.daemon.checkpoint import NOWHERE, Checkpoints, Point
 from arcops.daemon.clock import Clock
 from arcops.daemon.feeds import Feeds
-from arcops.daemon.handover import Handover
+from arcops.daemon.handover import Handover, stopping
 from arcops.daemon.heartbeat import beating
+from arcops.daemon.history import History
 from arcops.daemon.journal import Journal
 from arcops.daemon.looks import Looks
 from arcops.daemon.loop import Loop
 from arcops.daemon.observe import Observer
 from arcops.daemon.orders import Orders
+from arcops.daemon.own_log import Library, OwnLog
+from arcops.daemon.pasts import Pasts
 from arcops.daemon.premises import Premises
 from arcops.daemon.reload import Reloader
+from arcops.daemon.restore import resolve, restore
+from arcops.daemon.routes import Api
+from arcops.daemon.samples import Samples
 from arcops.daemon.scraper import Scraper
-from arcops.daemon.server import Api, ControlServer
+from arcops.daemon.server import ControlServer
 from arcops.daemon.status import StatusWriter
 from arcops.daemon.survival import Survival
 from arcops.machine import linger, process, systemd
 from arcops.machine.lock import DaemonLock
-from arcops.machine.store import Store, StoreError
+from arcops.machine.store import Store
 
 LINGER_KEEPS = 30.0
 """Seconds for which the answer about lingering is kept."""
@@ -64,9 +73,12 @@ class Parts:
     server: ControlServer
     handover: Handover
     premises: Premises
+    history: History
 
 
-def assemble(paths: Paths, store: Store, clock: Clock, checkpoints: Checkpoints = NOWHERE) -> Parts:
+def assemble(
+    paths: Paths, store: Store, clock: Clock, checkpoints: Checkpoints = NOWHERE, own_log: OwnLog | None = None
+) -> Parts:
     """The wiring: who knows whom."""
     loop: Loop | None = None
 
@@ -84,14 +96,18 @@ def assemble(paths: Paths, store: Store, clock: Clock, checkpoints: Checkpoints 
     status = StatusWriter(
         paths.instance, clock, loop, actor, scraper, journal, lingering, Survival(paths, clock, lingering)
     )
-    feeds = Feeds(paths, loop, actor, journal, status)
+    history = History(str(paths.history), clock, process.boot_id())
+    scraper.tell(lambda timed, profile, rate: history.scraped(timed, profile, loop.state.phase.value, rate))
+    feeds = Feeds(paths, loop, actor, journal, status, Samples(history, clock), own_log or OwnLog())
     handover = Handover(clock, paths.keeper_dir)
     reloader = Reloader(paths.instance, loop, orders)
-    api = Api(paths.instance, os.getpid(), loop, orders, status, feeds, reloader, handover)
+    api = Api(paths.instance, os.getpid(), loop, orders, status, feeds, reloader, handover, Pasts(actor, journal))
     server = ControlServer(api.app(), paths.socket)
     premises = Premises(paths, store, actor, server)
-    status.tell_of(lambda: premises.troubles)
-    return Parts(paths, clock, journal, scraper, looks, actor, loop, orders, status, feeds, server, handover, premises)
+    status.tell_of(lambda: premises.troubles + history.troubles)
+    return Parts(
+        paths, clock, journal, scraper, looks, actor, loop, orders, status, feeds, server, handover, premises, history
+    )
 
 
 class Lingering:
@@ -119,7 +135,9 @@ def _user() -> str:
         return str(os.getuid())
 
 
-async def serve(paths: Paths, clock: Clock | None = None, checkpoints: Checkpoints = NOWHERE) -> None:
+async def serve(
+    paths: Paths, clock: Clock | None = None, checkpoints: Checkpoints = NOWHERE, own_log: OwnLog | None = None
+) -> None:
     """Run the daemon until it is told to end. Raises ArcopsError where it cannot begin."""
     paths.make()
     guards: list[tuple[DaemonLock, Path]] = []
@@ -132,7 +150,7 @@ async def serve(paths: Paths, clock: Clock | None = None, checkpoints: Checkpoin
             guards.append((lock, path))
         store = Store.open(str(paths.database))
         held.callback(store.close)
-        parts = assemble(paths, store, clock or Clock(), checkpoints)
+        parts = assemble(paths, store, clock or Clock(), checkpoints, own_log)
         held.enter_context(beating(lambda: parts.loop.turns))
         parts.handover.begin()
         try:
@@ -141,99 +159,14 @@ async def serve(paths: Paths, clock: Clock | None = None, checkpoints: Checkpoin
             for lock, path in guards:
                 parts.premises.guard(lock, path)
             parts.server.listen()
-            await _restore(parts)
+            await restore(parts.loop, parts.actor, parts.journal)
+            await parts.history.restore(partial(_resume, parts))
             checkpoints.reach(Point.RESTORED)
             await _run(parts)
         finally:
             parts.server.close()
             await parts.journal.close()
-
-
-async def _restore(parts: Parts) -> None:
-    """What an earlier supervisor left: its backend, the order in force, and how often that has failed."""
-    journal, loop = parts.journal, parts.loop
-    try:
-        disbelief = await parts.actor.adopt()
-    except OSError as error:
-        disbelief = f"what an earlier supervisor left cannot be taken up in full: {error}"
-    if disbelief is not None:
-        journal.event("trouble", loop.state, disbelief)
-    order = await _order_of_backend(parts) or _order_in_force(journal)
-    restored = replace(
-        loop.state,
-        reason="nothing is ordered to run" if order.goal is Goal.STOP else f"{order.profile} is ordered to run",
-        order=order,
-    )
-    # A backend that lives is judged by what it does, not by a latch that was set before it; the count goes on.
-    loop.state = journal.recalled(restored, latch=parts.actor.live is None)
-    journal.event("daemon", loop.state, f"arcopsd {__version__} started (pid {os.getpid()})")
-
-
-async def _order_of_backend(parts: Parts) -> Order | None:
-    """The order to run the backend that lives, where the database that should say so was lost; None otherwise.
-
-    A backend is only ever launched by an order, and an order to stop it would not have left it alone for long.
-    """
-    live, journal = parts.actor.live, parts.journal
-    if live is None or not journal.knows_no_order or not _lives(live):
-        return None
-    launch = live.record.launch
-    order = Order(journal.next_order_id(), Goal.RUN, launch.profile, launch)
-    state = replace(parts.loop.state, order=order)
-    try:
-        await journal.write_order(order)
-    except StoreError as error:
-        journal.event(
-            "trouble", state, f"order {order.id} cannot be written down: {error.reason}", live.record.launch_id
-        )
-    because = f"no order is on record, but launch {live.record.launch_id} of it runs"
-    journal.event("order", state, f"order {order.id}: run {launch.profile} ({because})", live.record.launch_id)
-    return order
-
-
-def _lives(live: LiveBackend) -> bool:
-    """Whether the backend is up or coming up. Where nobody can look it is not given up."""
-    try:
-        backend = live.look()
-    except OSError:
-        return True
-    return not ended(backend) and (backend.main_alive or backend.keeper_alive)
-
-
-def _order_in_force(journal: Journal) -> Order:
-    """The last order that was accepted and did not fail; one that was not settled goes on where it was.
-
-    Its profile, and the one that it would return to, are read later: a setup script may take a minute, and nobody
-    should wait for it to hear that the supervisor is up.
-    """
-    stored = journal.order_in_force
-    if stored is None:
-        return NOTHING_ORDERED
-    committed = stored.state == "committed"
-    if stored.goal == "stop" or stored.profile is None:
-        return Order(stored.id, Goal.STOP, drain=stored.drain, replaces=stored.replaces, committed=committed)
-    order = Order(stored.id, Goal.RUN, stored.profile, resolving=True)
-    if committed:
-        return order
-    before = journal.order_before(stored.id)
-    previous = NOTHING_ORDERED
-    if before is not None and before.goal == "run" and before.profile is not None:
-        previous = Order(before.id, Goal.RUN, before.profile, resolving=True)
-    return replace(
-        order,
-        drain=stored.drain,
-        replaces=stored.replaces,
-        committed=False,
-        previous=previous,
-        returns=stored.fallback is not None,
-    )
-
-
-async def _resolve(parts: Parts, order: Order) -> None:
-    """Read the profiles of the order that was found, and of the one it returns to, beside the loop."""
-    for one in (order, order.previous):
-        if one is not None and one.resolving:
-            parts.loop.resolved(await parts.orders.restored(one))
+            await parts.history.close()
 
 
 async def _run(parts: Parts) -> None:
@@ -248,7 +181,8 @@ async def _run(parts: Parts) -> None:
             parts.loop.keep()
         else:
             parts.loop.leave(None if asked == 1 else 0.0)
-        systemd.notify("STOPPING=1")
+        live = parts.actor.live
+        systemd.notify(stopping(None if live is None else live.record.launch.limits))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         running.add_signal_handler(number, end)
@@ -256,8 +190,9 @@ async def _run(parts: Parts) -> None:
     serving = asyncio.create_task(parts.server.run_on_socket())
     telling = asyncio.create_task(_tell_systemd(parts))
     tending = asyncio.create_task(_tend(parts))
+    keeping = asyncio.create_task(_keep_history(parts))
     turning = asyncio.create_task(parts.loop.run())
-    resolving = asyncio.create_task(_resolve(parts, parts.loop.state.order))
+    resolving = asyncio.create_task(resolve(parts.loop, parts.orders, parts.loop.state.order))
     try:
         systemd.notify("READY=1")
         _log.info("ready", socket=str(parts.paths.socket), pid=os.getpid())
@@ -269,7 +204,7 @@ async def _run(parts: Parts) -> None:
         parts.feeds.closing.set()
         parts.loop.wake()
         parts.server.should_exit = True
-        beside = (telling, tending, scraping, resolving, turning)
+        beside = (telling, tending, keeping, scraping, resolving, turning)
         for task in beside:
             task.cancel()
         # Whatever one of them ends with, the others and what comes below have to end too.
@@ -293,6 +228,22 @@ async def _tend(parts: Parts) -> None:
         raise
 
 
+def _resume(parts: Parts, scrapes: Sequence[Timed], tallies: Sequence[Tally]) -> None:
+    """Rates and plots reach back over the supervisor's own restart: the counters of a backend that lives went on."""
+    live = parts.actor.live
+    launch_id = None if live is None else live.record.launch_id
+    parts.scraper.resume([timed for timed in scrapes if timed.launch_id == launch_id], tallies)
+
+
+async def _keep_history(parts: Parts) -> None:
+    """Write the numbers' past down; a fault of ours in it costs the past, and is told."""
+    try:
+        await parts.history.run(lambda news: parts.journal.event("trouble", parts.loop.state, news))
+    except Exception:
+        _log.exception("history")
+        raise
+
+
 async def _tell_systemd(parts: Parts) -> None:
     """STATUS= for whoever looks with systemctl."""
     told = ""
@@ -310,16 +261,20 @@ async def _tell_systemd(parts: Parts) -> None:
         parts.loop.unlisten(woken)
 
 
-def configure_logging() -> None:
-    """One line an event on stderr: for the journal, or for whoever runs it by hand."""
+def configure_logging() -> OwnLog:
+    """One line an event on stderr: for the journal, or for whoever runs it by hand. The last ones are kept as well."""
+    own_log = OwnLog()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
+            own_log,
             structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and not os.environ.get("NO_COLOR")),
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    logging.getLogger().addHandler(Library())
+    return own_log
 
 
 def arcopsd(
@@ -336,8 +291,8 @@ def arcopsd(
     if unit is not None:
         after_stop(Paths.of(instance), unit, os.environ)
         return
-    configure_logging()
-    asyncio.run(serve(Paths.of(instance)))
+    own_log = configure_logging()
+    asyncio.run(serve(Paths.of(instance), own_log=own_log))
 
 
 def run() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -13,6 +13,7 @@ from arcops.core.metrics import Sample
 from arcops.core.quality import Quality
 from arcops.core.quantity import Known, Reading, Unknown
 from arcops.core.rates import Rates, Timed, rates
+from arcops.core.rollup import Tally
 from arcops.core.world import Answer, AnswerState, Remark, Server
 from arcops.daemon.clock import Clock
 from arcops.machine.vllm import VllmServer
@@ -50,6 +51,10 @@ class Point:
     decode: float | None
 
 
+Taken = Callable[[Timed, str, float | None], None]
+"""Hears of a scrape, of its launch's profile, and of the tokens per second of a prefill that goes on."""
+
+
 class Scraper:
     """Owns the connection to one backend at a time. What it knows are readings; it decides nothing."""
 
@@ -60,12 +65,14 @@ class Scraper:
         self._turn = asyncio.Event()
         self._vllm: VllmServer | None = None
         self._launch_id = ""
+        self._profile = ""
         self._checks = Checks()
         self._quality = Quality()
         self._probe: asyncio.Task[None] | None = None
         self._fine: deque[Timed] = deque(maxlen=FINE_SAMPLES)
         self._coarse: deque[Timed] = deque(maxlen=COARSE_SAMPLES)
         self.points: deque[Point] = deque(maxlen=POINTS)
+        self._taken: Taken = _nobody
         self.answer: Answer | None = None
         self.server: Reading[Server] = self._nothing()
         self.sample: Reading[Sample] = self._nothing()
@@ -75,7 +82,7 @@ class Scraper:
     async def attend(self, launch_id: str, launch: Launch, api_key: str | None) -> None:
         """Turn to another backend; what was known of the last one is forgotten, its samples excepted."""
         await self.leave()
-        self._launch_id, self._checks = launch_id, launch.checks
+        self._launch_id, self._profile, self._checks = launch_id, launch.profile, launch.checks
         self._vllm = VllmServer(launch.host, launch.port, api_key, now=self._clock.monotonic)
 
     async def leave(self) -> None:
@@ -190,8 +197,31 @@ class Scraper:
                 self._coarse.append(oldest)
         self._fine.append(timed)
         recent = rates([*self._fine][-30:], 2.5 * STEADY_EVERY)
-        prefill = recent.prefill if recent.prefilling is None else recent.prefilling.rate
+        prefilling = None if recent.prefilling is None else recent.prefilling.rate
+        prefill = recent.prefill if recent.prefilling is None else prefilling
         self.points.append(Point(timed.at, recent.running, recent.waiting, recent.kv_usage, prefill, recent.decode))
+        self._taken(timed, self._profile, prefilling)
+
+    def tell(self, taken: Taken) -> None:
+        """Have `taken` hear of every scrape from now on."""
+        self._taken = taken
+
+    def resume(self, scrapes: Sequence[Timed], tallies: Sequence[Tally]) -> None:
+        """What an earlier supervisor had scraped, older than anything here: so windows and plots reach back to it.
+
+        The scrapes are of the backend that lives, whose counters go on; the tallies are of whatever there was.
+        """
+        first = self._fine[0].at if self._fine else self._clock.monotonic()
+        newest = [timed for timed in scrapes if timed.at < first]
+        recent = [timed for timed in newest if timed.at >= first - FINE_SAMPLES * STEADY_EVERY]
+        for timed in newest[: len(newest) - len(recent)]:
+            if not self._coarse or timed.at - self._coarse[-1].at >= 10 * STEADY_EVERY:
+                self._coarse.append(timed)
+        self._fine = deque([*recent, *self._fine], maxlen=FINE_SAMPLES)
+        # Their wall time is the one of then; this clock's is what they would have by today's.
+        offset = self._clock.wall() - self._clock.monotonic()
+        earlier = [_point(tally, tally.at - offset) for tally in tallies if tally.at - offset < first]
+        self.points = deque([*earlier, *self.points], maxlen=POINTS)
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -205,6 +235,19 @@ class Scraper:
 
     def _nothing(self) -> Unknown:
         return Unknown("nothing was asked yet", self._clock.monotonic())
+
+
+def _nobody(_timed: Timed, _profile: str, _prefilling: float | None) -> None:
+    """Where nobody wants to hear of scrapes."""
+
+
+def _point(tally: Tally, at: float) -> Point:
+    """A second of an earlier supervisor's time."""
+    gauges = (tally.running, tally.waiting, tally.kv_usage)
+    running, waiting, kv_usage = (None if gauge is None else gauge.mean for gauge in gauges)
+    counted = tally.per_second(tally.prefill_tokens)
+    prefill = counted if tally.prefilling is None else tally.prefilling.mean
+    return Point(at, running, waiting, kv_usage, prefill, tally.per_second(tally.generation_tokens))
 
 
 def _words(error: Exception) -> str:

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 from arcops import __version__, wire
 from arcops.core.phase import LATCHED, Phase
@@ -119,6 +120,7 @@ class StatusWriter:
             log_path=live.record.log_path,
             speculates=launch.speculates,
             adopted=live.adopted,
+            max_running=_max_running(launch.argv),
         )
 
     def _start(self, state: State, live: LiveBackend | None) -> wire.StartInfo | None:
@@ -159,6 +161,14 @@ class StatusWriter:
         if prefilling is not None:
             prefilling = replace(prefilling, since=self._clock.to_wall(prefilling.since))
         return replace(numbers, at=self._clock.to_wall(numbers.at), prefilling=prefilling)
+
+
+def _max_running(argv: tuple[str, ...]) -> int | None:
+    """What the command line sets, the last time it does."""
+    flag = "--max-num-seqs"
+    pairs = pairwise((*argv, ""))
+    said = [value if word == flag else word.removeprefix(f"{flag}=") for word, value in pairs if word.startswith(flag)]
+    return int(said[-1]) if said and said[-1].isdecimal() else None
 
 
 def notes(world: World | None) -> tuple[str, ...]:

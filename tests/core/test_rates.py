@@ -164,6 +164,13 @@ def test_quantiles_are_those_of_the_window_alone() -> None:
     assert (got.p50.low, got.p50.high, got.p50.estimate) == (0.1, 1.0, pytest.approx(0.55))
 
 
+def test_the_end_to_end_latency_and_the_size_of_the_cache_are_told() -> None:
+    before, after = histogram(0, 0, 0, 0, total=0), histogram(0, 2, 2, 2, total=1)
+    got = rates(series(Sample(e2e=before), Sample(e2e=after, kv_capacity_tokens=4096.0)), 10)
+    assert got.e2e is not None
+    assert (got.e2e.count, got.e2e.mean, got.kv_capacity) == (2, 0.5, 4096)
+
+
 def test_histograms_of_the_stretches_around_a_restart_add_up() -> None:
     values = [(0, 1, 1, 1), (0, 2, 2, 2), (0, 0, 0, 0), (3, 3, 3, 3)]
     samples = [

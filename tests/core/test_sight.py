@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from arcops.core.decide.sight import END_HOLDER, LET_LOOK, obstacle, remedy
+from arcops.core.decide.sight import END_HOLDER, LET_LOOK, obstacle, refusal, remedy
+from arcops.core.errors import ExitCode
 from arcops.core.quantity import Known, Unknown
 from arcops.core.world import Card, Holder, Port
 from tests.core.simulated import launch
@@ -43,3 +44,10 @@ def test_what_is_to_be_done_about_it_fits_the_obstacle() -> None:
     assert remedy(Known(FREE, 5.0), good) == END_HOLDER
     assert remedy(Known(FREE, 5.0), dark) == remedy(dark, good) == LET_LOOK
     assert remedy(Known(FREE, 5.0), Known(Card((OTHER,), 0, fault="it is wedged"), 5.0)) == "bring the card back"
+
+
+def test_a_wedged_card_is_told_from_one_that_is_taken_or_cannot_be_asked() -> None:
+    wedged, silent = (Card((), 0, fault="it does not answer", wedged=known) for known in (True, False))
+    assert refusal(Known(wedged, 5.0)) is ExitCode.WEDGED
+    for other in (Known(silent, 5.0), Known(Card((OTHER,), 0), 5.0), Unknown("no answer within 60 s", 5.0)):
+        assert refusal(other) is ExitCode.BLOCKED

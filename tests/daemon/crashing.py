@@ -2,7 +2,8 @@
 
 `python -m tests.daemon.crashing FOLDER`. What happens is said by files in FOLDER, so that a running daemon can be told:
 `armed` holds the point at which it kills itself (`N` and the point for the N-th time), `steps` the offset of its wall
-clock in seconds; while there is `no-forks` no process can be started. It appends each point that it reaches to `trace`,
+clock in seconds; while there is `no-forks` no process can be started, and while there is `no-profiles` no profile of an
+order that was found is read. It appends each point that it reaches to `trace`,
 and renames `armed` to `struck` as it dies.
 """
 
@@ -16,17 +17,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ParamSpec, Self, TypeVar
+from typing import ClassVar, ParamSpec, Self, TypeVar
 
 import pytest
 
 from arcops.config.paths import Paths
 from arcops.core.errors import ArcopsError
+from arcops.core.state import Order
+from arcops.daemon import main as daemon
 from arcops.daemon.checkpoint import Checkpoints
 from arcops.daemon.clock import Clock
 from arcops.daemon.main import configure_logging, serve
+from arcops.daemon.orders import Orders
 from arcops.machine import spawn
 from tests.daemon.rig import Rig
+from tests.daemon.waiting import until
 from tests.helpers import eventually
 
 PATIENCE = 90.0
@@ -127,6 +132,14 @@ class CrashingRig(Rig):
         else:
             (self.folder / "no-forks").unlink(missing_ok=True)
 
+    def hold_profiles(self, held: bool) -> None:
+        """Whether the next daemon, or the running one, has to wait before it reads the profiles of what is ordered."""
+        self.folder.mkdir(exist_ok=True)
+        if held:
+            (self.folder / "no-profiles").touch()
+        else:
+            (self.folder / "no-profiles").unlink(missing_ok=True)
+
     def step_clock(self, seconds: float) -> None:
         """Set the daemon's wall clock off by so much."""
         self.folder.mkdir(exist_ok=True)
@@ -146,9 +159,21 @@ def refusing(folder: Path, start: Callable[P, R]) -> Callable[P, R]:
     return perhaps
 
 
+class Waiting(Orders):
+    """Reads the profiles of an order that was found as a home directory in the network may: late."""
+
+    folder: ClassVar[Path]
+
+    async def restored(self, order: Order) -> Order:
+        await until(lambda: not (self.folder / "no-profiles").exists(), PATIENCE)
+        return await Orders.restored(self, order)
+
+
 def main(folder: Path) -> None:
     configure_logging()
     spawn.spawn = refusing(folder, spawn.spawn)
+    Waiting.folder = folder
+    daemon.Orders = Waiting
     try:
         asyncio.run(serve(Paths.of(os.environ["ARCOPS_INSTANCE"]), stepped(folder), Crashing(folder)))
     except ArcopsError as error:

@@ -7,7 +7,9 @@ import threading
 
 import pytest
 
-from arcops.daemon.aside import AT_ONCE, Aside
+from arcops.core.errors import ArcopsError
+from arcops.daemon import aside as module
+from arcops.daemon.aside import AT_ONCE, Aside, for_a_client, on_a_thread
 from tests.helpers import eventually
 
 
@@ -48,6 +50,33 @@ async def test_a_look_that_was_cancelled_is_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     never.set()
+
+
+@pytest.mark.asyncio
+async def test_what_has_no_limit_gives_its_result_and_its_error_too() -> None:
+    assert await on_a_thread(max, 3, 7) == 7
+    with pytest.raises(ValueError, match="invalid literal"):
+        await for_a_client(int, "seven")
+
+
+@pytest.mark.asyncio
+async def test_clients_are_refused_where_too_many_of_their_readings_hang_and_served_again_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "AT_A_CLIENTS_WORD", 2)
+    never = threading.Event()
+    hanging = [asyncio.create_task(for_a_client(never.wait)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(ArcopsError, match="2 earlier readings have not come back"):
+        await for_a_client(int, "7")
+    # A client that leaves does not make room: its reading hangs on.
+    hanging[0].cancel()
+    with pytest.raises(ArcopsError, match="have not come back"):
+        await for_a_client(int, "7")
+    never.set()
+    await hanging[1]
+    eventually(lambda: not [thread for thread in threading.enumerate() if thread.name == "aside"])
+    assert await for_a_client(int, "7") == 7
 
 
 @pytest.mark.processes

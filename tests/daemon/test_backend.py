@@ -1,6 +1,7 @@
 """The one backend: who is signalled, and what counts where nothing can be read."""
 
 import asyncio
+import os
 import subprocess
 import time
 from collections.abc import Generator
@@ -12,6 +13,7 @@ from arcops.config.paths import Paths
 from arcops.core.enclosure import Enclosure, EnclosureKind
 from arcops.core.world import Holder
 from arcops.daemon import act
+from arcops.daemon import backend as module
 from arcops.daemon.backend import LiveBackend
 from arcops.daemon.clock import Clock
 from arcops.daemon.main import Parts, assemble
@@ -98,6 +100,24 @@ def parts(tmp_path: Path) -> Generator[Parts]:
     store = Store.open(str(paths.database))
     yield assemble(paths, store, Clock())
     store.close()
+
+
+@pytest.mark.asyncio
+async def test_of_a_launch_that_forks_for_ever_the_living_and_the_latest_pids_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_PIDS", 10)
+    backend = live(tmp_path, os.getpid())
+    forked = iter(range(100, 1000))
+
+    def members(enclosure: Enclosure, sid: int | None = None) -> tuple[int, ...]:
+        return (7, next(forked))
+
+    monkeypatch.setattr(cgroup, "members", members)
+    for _ in range(50):
+        backend.look()
+    assert sorted(backend.ever) == [7, *range(141, 150)]
+    backend.detach()
 
 
 @pytest.mark.asyncio

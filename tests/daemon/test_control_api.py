@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from arcops import wire
 from arcops.core.errors import ArcopsError
 from arcops.core.phase import Phase
-from arcops.daemon.server import LARGEST_BODY
+from arcops.daemon.routes import LARGEST_BODY
 from tests.daemon.raw import Answer, ask, connected, exchange, post, received, streaming
 from tests.daemon.rig import Rig
 from tests.helpers import cannot_run_here, eventually
@@ -148,6 +148,8 @@ def test_a_body_that_is_no_request_is_refused(control: Path, target: str, body: 
         *(f"/v1/status?window={text}" for text in ("0", "-1", "nan", "inf", "1e999", "sixty", "", "9" * 5000, "%00")),
         *(f"/v1/stream?window={text}" for text in ("0.5", "nan", "-inf", "86401")),
         *(f"/v1/history?seconds={text}" for text in ("0", "-0", "NaN", "1e9", "0x10")),
+        *(f"/v1/samples?step={text}" for text in ("0", "-60", "nan", "1e9", "")),
+        *(f"/v1/samples?{bound}={text}" for bound in ("from", "to") for text in ("inf", "nan", "1e12", "yesterday")),
         *(f"/v1/events?after={text}" for text in ("1e30", "nan", "-99999", "x")),
         *(f"/v1/events?limit={text}" for text in ("0", "-1", "1e9", "none")),
         *(f"/v1/logs?lines={text}" for text in ("-1", "1e9", "inf", "all")),
@@ -158,6 +160,20 @@ def test_a_body_that_is_no_request_is_refused(control: Path, target: str, body: 
 def test_an_absurd_number_is_refused_by_name(control: Path, target: str) -> None:
     name = target.split("?")[1].split("&")[-1].partition("=")[0]
     is_error(ask(control, target), 400, f"{name}=", "is not a number from")
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("/v1/samples?step=2", "step=2 is neither 1 nor a multiple of 60"),
+        ("/v1/samples?step=60.5", "step=60.5 is neither"),
+        ("/v1/logs?of=everybody", "of='everybody' is neither backend nor supervisor"),
+        ("/v1/logs?of=supervisor&launch=20261130121758-e05a", "the supervisor's log is not that of a launch"),
+        ("/v1/logs?of=supervisor&launch=x&follow=1", "the supervisor's log is not that of a launch"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_in_words(control: Path, target: str, words: str) -> None:
+    is_error(ask(control, target), 400, words)
 
 
 @pytest.mark.parametrize("follow", ["", "&follow=1"])

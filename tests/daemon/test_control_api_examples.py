@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from arcops import wire
 from arcops.core.phase import Phase
-from arcops.daemon import server
+from arcops.daemon import routes, server
 from tests.daemon.raw import ask, post
 from tests.daemon.rig import Rig
 from tests.helpers import cannot_run_here, eventually
@@ -87,6 +87,9 @@ def test_every_command_does_what_it_says(rig: Rig) -> None:
     assert (status.phase, status.order.profile) == ("serving", "dflash2")
     assert msgspec.json.decode(run(rig, command("events?after=-20")), type=wire.Events).events
     eventually(lambda: msgspec.json.decode(run(rig, command("v1/history")), type=wire.History).points, why="no history")
+    assert msgspec.json.decode(run(rig, command("v1/samples")), type=wire.Samples).points
+    assert msgspec.json.decode(run(rig, command("of=supervisor")), type=wire.LogLines).lines
+    assert msgspec.json.decode(run(rig, command("v1/profiles")), type=wire.Profiles).running
     assert msgspec.json.decode(run(rig, command("logs?lines=50")), type=wire.LogLines).lines
     streams = {command("/v1/stream\n"): wire.Status, command("follow=1&after"): wire.Event}
     for example, kind in {**streams, command("follow=1&lines"): wire.LogLines}.items():
@@ -95,7 +98,7 @@ def test_every_command_does_what_it_says(rig: Rig) -> None:
     assert {"arcops_phase", "arcops_phase_code", "arcops_backend_processes"} <= names
     assert msgspec.json.decode(run(rig, command("v1/stop")), type=wire.Accepted).order_id
     rig.wait_for("stopped")
-    assert len(blocks("sh")) == 13, "an example that is not run here"
+    assert len(blocks("sh")) == 16, "an example that is not run here"
 
 
 @pytest.mark.processes
@@ -106,10 +109,10 @@ def test_every_path_is_in_the_document_and_there_are_no_others(rig: Rig) -> None
         answer = ask(rig.paths.socket, target) if method == "GET" and target != "/v1/stream" else None
         assert answer is None or answer.status == 200, path
     assert post(rig.paths.socket, "/v1/switch", b"{}").status == 400
-    routes = server.Api.app(server.Api("main", 0, *[None] * 6)).routes  # pyright: ignore[reportArgumentType] - never called
+    served = routes.Api.app(routes.Api("main", 0, *[None] * 7)).routes  # pyright: ignore[reportArgumentType] - never called
     assert documented == {
         f"{'POST' if 'POST' in (route.methods or ()) else 'GET'} {route.path}"
-        for route in routes
+        for route in served
         if isinstance(route, Route)
     }
 
@@ -141,5 +144,5 @@ def test_every_message_that_goes_by_itself_is_shown() -> None:
 def test_phases_and_limits_are_the_codes() -> None:
     text = " ".join(DOCUMENT.read_text().split())
     assert ", ".join(f"{phase.code} {phase.value}" for phase in Phase) in text
-    assert f"{server.LARGEST_BODY} bytes and {server.BODY_WITHIN:g} seconds" in text
+    assert f"{routes.LARGEST_BODY} bytes and {routes.BODY_WITHIN:g} seconds" in text
     assert f"no request comes within {server.REQUEST_WITHIN:g} seconds" in text

@@ -4,6 +4,7 @@ import os
 import signal
 import stat
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from arcops import wire
+from arcops.machine import process
 from tests.daemon.rig import Rig
 from tests.helpers import eventually
 
@@ -105,10 +108,11 @@ def test_a_hang_inside_the_handler_of_sigsegv_is_found_and_ended(rig: Rig) -> No
     rig.profile("target-only", limits=QUICK | {"stall_after": "60s"}, checks={"idle_probe": "0.5s"})
     rig.misbehaving("crashes", segv_hangs=True)
     served(rig, "crashes")
-    engine = engine_of(rig)
-    os.kill(engine, signal.SIGSEGV)
+    engine = process.identify(engine_of(rig))
+    assert engine is not None
+    os.kill(engine.pid, signal.SIGSEGV)
     restarted(rig)
-    assert not Path(f"/proc/{engine}").exists()
+    assert not process.alive(engine)
     assert "state S" in (evidence(rig, "suspect") / "processes.txt").read_text()
 
 
@@ -189,6 +193,23 @@ def test_stacks_are_taken_with_py_spy_and_one_that_hangs_holds_up_nothing(rig: R
     assert "(py-spy did not come back within 5 s)" in stacks
 
 
+def test_where_py_spy_may_not_attach_the_evidence_says_so(rig: Rig) -> None:
+    tools = rig.root / "tools"
+    tools.mkdir()
+    # The words of the real one.
+    denied = "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'"
+    (tools / "py-spy").write_text(f"#!/bin/sh\ncat <<'END'\n{denied}\nEND\nexit 1\n")
+    (tools / "py-spy").chmod(0o755)
+    rig.environment = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    rig.profile("target-only", limits=QUICK | {"stall_after": "60s"}, checks={"idle_probe": "0.5s"})
+    served(rig)
+    os.kill(engine_of(rig), signal.SIGSTOP)
+    restarted(rig)
+    stacks = (evidence(rig, "suspect") / "stacks.txt").read_text()
+    assert "it may not attach, root may" in stacks
+    assert "Permission Denied" in stacks
+
+
 def test_evidence_that_cannot_be_kept_is_said_and_costs_nothing_else(rig: Rig) -> None:
     rig.start()
     rig.paths.evidence_dir.write_text("in the way")
@@ -197,3 +218,31 @@ def test_evidence_that_cannot_be_kept_is_said_and_costs_nothing_else(rig: Rig) -
     restarted(rig)
     told = eventually(lambda: reasons(rig, "evidence"), why="nothing is told of the evidence")
     assert "not all of it: the folder cannot be made" in told[0]
+
+
+# -- a supervisor that stood still ------------------------------------------------------------------------------------
+def test_a_start_does_not_fail_for_the_time_in_which_its_supervisor_stood_still(rig: Rig) -> None:
+    """The deadline of the first answer is over when it goes on: nobody looked, so the question is put again."""
+    gate, probe = rig.root / "no-answers", 8.0
+    gate.touch()
+    rig.profile(
+        "slow",
+        extends="target-only",
+        limits={**QUICK, "probe": f"{probe:.0f}s"},
+        runtime={"env": {"FAKE_VLLM_ANSWER_GATE": str(gate)}},
+    )
+    rig.start()
+    assert rig.daemon is not None
+    with rig.client() as client:
+        client.switch(wire.SwitchRequest(profile="slow"))
+    rig.wait_for("checking")
+    os.kill(rig.daemon.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        eventually(lambda: time.monotonic() - began > probe + 1.0, within=60.0)
+    finally:
+        os.kill(rig.daemon.pid, signal.SIGCONT)
+    gate.unlink()
+    status = rig.wait_for("serving", "failed", "backoff")
+    assert (status.phase, rig.starts()) == ("serving", 1), status.reason
+    assert "stopping" not in {event.split(":")[0] for event in reasons(rig, "phase")}

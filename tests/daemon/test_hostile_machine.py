@@ -142,6 +142,15 @@ def test_a_full_runtime_disk_is_told_and_the_standing_order_goes_ahead_when_ther
 
         eventually(refused, within=PATIENCE, every=0.001, why="it was written all the same")
         assert rig.backend_pids() == []
+
+        def told() -> bool:
+            fill(disk)
+            with rig.client() as client:
+                reasons = [event.reason for event in client.events(0).events]
+            assert not any("nothing came of the launch" in reason for reason in reasons), "it was waited for"
+            return any("could not be started: the launch record cannot be written" in reason for reason in reasons)
+
+        eventually(told, within=PATIENCE, every=0.001, why="it is not told why")
         ballast.unlink()
         rig.wait_for("serving", within=PATIENCE)
         well(rig)

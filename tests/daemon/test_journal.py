@@ -18,7 +18,7 @@ from arcops.core.world import Cause, Ending
 from arcops.daemon import journal as module
 from arcops.daemon.clock import Clock
 from arcops.daemon.journal import Journal
-from arcops.machine import store as store_module
+from arcops.machine import database as database_module
 from arcops.machine.store import Store, StoreError
 from tests.helpers import eventually
 
@@ -93,7 +93,7 @@ async def test_an_outcome_is_written_before_the_next_order(tmp_path: Path) -> No
 
 @pytest.mark.asyncio
 async def test_an_order_that_cannot_be_written_is_not_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "_PATIENCE_MS", 150)
+    monkeypatch.setattr(database_module, "_PATIENCE_MS", 150)
     path = tmp_path / "arcops.db"
     async with keeping(path) as (journal, store):
         with locked(path), pytest.raises(StoreError, match="locked"):

@@ -48,6 +48,7 @@ def test_switching_replaces_the_backend_and_leaves_nothing_of_the_old_one(rig: R
     assert status.backend is not None
     assert status.backend.launch_id != old.launch_id
     assert status.backend.speculates
+    assert status.backend.max_running == 4
     assert before.isdisjoint(rig.backend_pids())
 
 

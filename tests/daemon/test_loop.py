@@ -11,14 +11,18 @@ import pytest
 from arcops.config.paths import Paths
 from arcops.core.action import Action, Settle
 from arcops.core.admit import Request, Verb
+from arcops.core.enclosure import Enclosure, EnclosureKind
 from arcops.core.errors import ArcopsError
 from arcops.core.phase import Phase
-from arcops.core.state import Goal, Order, State
+from arcops.core.state import Goal, Order, StandIn, State
 from arcops.core.world import World
 from arcops.daemon.clock import Clock
 from arcops.daemon.loop import MOVING_EVERY, SETTLED_EVERY
 from arcops.daemon.main import Parts, assemble
+from arcops.daemon.restore import as_recorded
+from arcops.machine.record import LaunchRecord, StandsInFor
 from arcops.machine.store import Store, StoredOrder
+from tests.core.simulated import launch
 from tests.helpers import eventually
 
 STOP = Request(Verb.STOP)
@@ -168,3 +172,34 @@ async def test_a_phase_that_may_last_for_days_turns_once_a_second(tmp_path: Path
         parts.loop.state = replace(parts.loop.state, phase=phase)
         pause = parts.loop._pause()  # pyright: ignore[reportPrivateUsage] - it is what the test is about
     assert pause == (MOVING_EVERY if phase in short else SETTLED_EVERY)
+
+
+# -- what an earlier supervisor has left ------------------------------------------------------------------------------
+BEFORE = Order(1, Goal.RUN, "guarded")
+TOLD = StandsInFor(1, "guarded", "bad value")
+STANDS_IN = StandIn("alpha", "bad value")
+LAUNCHED = LaunchRecord("L1", "b", "t", launch("alpha"), Enclosure(EnclosureKind.SESSION, ""), "s", "l", 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("told", "order", "stands_in"),
+    [
+        (TOLD, BEFORE, (STANDS_IN, None)),
+        (TOLD, Order(2, Goal.RUN, "mtp", committed=False, previous=BEFORE), (None, STANDS_IN)),
+        (TOLD, Order(2, Goal.RUN, "alpha"), (None, None)),
+        (TOLD, Order(2, Goal.RUN, "mtp", committed=False, previous=replace(BEFORE, id=0)), (None, None)),
+        (TOLD, Order(1, Goal.STOP), (None, None)),
+        (None, BEFORE, (None, None)),
+        (TOLD, replace(BEFORE, stand_in=StandIn("alpha", "as written")), (StandIn("alpha", "as written"), None)),
+    ],
+    ids=["its order", "what is gone back to", "a later order", "another one before", "a stop", "nothing", "both know"],
+)
+def test_what_stands_in_is_taken_from_the_launch_record_where_it_is_about_the_order(
+    told: StandsInFor | None, order: Order, stands_in: tuple[StandIn | None, StandIn | None]
+) -> None:
+    state = State(order=order, failures=(1.0,))
+    found = as_recorded(state, replace(LAUNCHED, stands_in_for=told))
+    previous = found.order.previous
+    assert (found.order.stand_in, None if previous is None else previous.stand_in) == stands_in
+    newly = found.order.stand_in is not None and order.stand_in is None
+    assert found.failures == (() if newly else (1.0,)), "what failed before is not held against what stands in"

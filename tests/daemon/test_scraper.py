@@ -7,7 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from arcops.core.launch import Checks
+from arcops.core.metrics import Sample
 from arcops.core.quantity import Known, Reading, Unknown
+from arcops.core.rates import Timed
+from arcops.core.rollup import Tally
 from arcops.core.world import Activity, AnswerState, Server
 from arcops.daemon.clock import Clock
 from arcops.daemon.observe import requests_of, served_activity
@@ -153,3 +156,30 @@ async def test_a_page_without_a_number_of_vllms_is_a_sign_of_life_that_says_noth
             assert isinstance(requests_of(scraper.sample), Unknown)
         running.cancel()
         await asyncio.wait([running])
+
+
+def test_windows_and_plots_reach_back_to_what_an_earlier_supervisor_had_scraped() -> None:
+    now = 10_000.0
+    scraper = Scraper(Clock(monotonic=lambda: now, wall=lambda: now + 1e9), lambda: None)
+    scrapes = [
+        Timed(now - 3_600.0 + at, Sample(running=1.0, generation_tokens=7.0 * at), "L1") for at in range(0, 3_600, 5)
+    ]
+    second = Tally(
+        launch_id="L1", profile="p", phase="serving", at=1e9 + now - 2.0, seconds=2.0, generation_tokens=14.0
+    )
+    scraper.resume(scrapes, [second])
+    hour = scraper.rates(3_600.0)
+    assert (hour.decode, hour.seconds) == (7.0, 3_595.0)
+    minutes = scraper.rates(300.0)
+    assert (minutes.decode, minutes.seconds) == (7.0, 300.0)
+    (plotted,) = scraper.points
+    assert (plotted.at, plotted.decode, plotted.running) == (now - 2.0, 7.0, None)
+
+
+def test_what_turns_up_late_is_put_before_what_was_scraped_meanwhile_and_never_after_it() -> None:
+    scraper = Scraper(Clock(monotonic=lambda: 100.0, wall=lambda: 1e9), lambda: None)
+    scrapes = [Timed(float(at), Sample(running=1.0, generation_tokens=7.0 * at), "L1") for at in (10, 20, 30)]
+    scraper.resume(scrapes[2:], [])
+    scraper.resume(scrapes, [])
+    got = scraper.rates(60.0)
+    assert (got.seconds, got.decode) == (20.0, 7.0)

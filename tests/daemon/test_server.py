@@ -13,7 +13,7 @@ import pytest
 from arcops import wire
 from arcops.config.paths import Paths
 from arcops.core.errors import ArcopsError
-from arcops.daemon import server
+from arcops.daemon import routes, server
 from arcops.daemon.clock import Clock
 from arcops.daemon.main import Parts, assemble
 from arcops.machine.store import Store, StoredEvent, StoreError
@@ -92,7 +92,7 @@ async def test_a_stream_outlives_the_limit_for_a_request(tmp_path: Path, monkeyp
 
 @pytest.mark.asyncio
 async def test_a_body_that_does_not_come_in_whole_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "BODY_WITHIN", 0.1)
+    monkeypatch.setattr(routes, "BODY_WITHIN", 0.1)
     async with serving(tmp_path) as parts:
         head = b"POST /v1/stop HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 50\r\n\r\n"
         answer = await exchange(parts, head + b'{"drain": ')

@@ -19,7 +19,7 @@ from arcops.core.errors import ArcopsError
 from arcops.core.rates import Rates
 from arcops.core.state import Goal, Order
 from arcops.daemon.orders import check_drain
-from arcops.daemon.server import Api
+from arcops.daemon.routes import Api
 from tests.fuzz import mutate
 from tests.fuzz.harness import fuzz
 
@@ -58,6 +58,8 @@ BODIES = (
 TARGETS = (
     "/v1/status?window=60",
     "/v1/history?seconds=300",
+    "/v1/samples?from=-3600&to=1796041080.5&step=60",
+    "/v1/logs?of=supervisor&lines=5",
     "/v1/events?after=-20&limit=100",
     "/v1/events?follow=1&after=5",
     "/v1/logs?lines=200&launch=20261130-104802-ab12",
@@ -80,6 +82,24 @@ class Stub:
     def history(self, seconds: float) -> wire.History:
         assert 1 <= seconds <= 86_400
         return wire.History(points=())
+
+    @property
+    def samples(self) -> "Stub":
+        return self
+
+    async def page(self, since: float, until: float, step: float | None) -> wire.Samples:
+        assert abs(since) <= 1e11
+        assert abs(until) <= 1e11
+        assert step is None or step == 1.0 or (60.0 <= step <= 86_400.0 and step % 60.0 == 0.0)
+        return wire.Samples(step=step or 1.0, points=(), next=None)
+
+    def own_log_tail(self, lines: int) -> wire.LogLines:
+        assert 0 <= lines <= 10_000
+        return wire.LogLines(launch_id=None, lines=(), of="supervisor")
+
+    def own_log(self, lines: int) -> AsyncIterator[bytes]:
+        assert 0 <= lines <= 10_000
+        return self._once()
 
     async def page_of_events(self, after: int, limit: int) -> tuple[wire.Event, ...]:
         assert 1 <= limit <= 10_000
@@ -150,7 +170,7 @@ def _request(random: Random) -> Exchange:
 
 def test_requests() -> None:
     stub = cast("object", Stub())
-    app = Api("main", 1, *[stub] * 6).app()  # pyright: ignore[reportArgumentType] - one stub for all
+    app = Api("main", 1, *[stub] * 7).app()  # pyright: ignore[reportArgumentType] - one stub for all
     running = asyncio.new_event_loop()
     seen: set[int] = set()
 
