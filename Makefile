@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 PACKAGES := libnuma1 libtcmalloc-minimal4 tmux curl git \
   systemd libpam-systemd dbus dbus-user-session polkitd iproute2 util-linux procps
 
-.PHONY: help setup interpreter packages runtime demo check format lint types layers fast test bench matrix soak docs clean
+.PHONY: help setup interpreter packages runtime demo check format lint types layers fast test bench truth matrix soak screenshot docs clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -82,17 +82,23 @@ test: interpreter setup packages lint types layers ## All of it: about forty min
 bench: interpreter setup packages ## Costs beside their budgets: prints a table.
 	@$(BIN)/python -m tools.bench
 
+truth: interpreter setup packages ## Known loads through real vLLM, beside what the screen shows of them: six minutes, prints tables.
+	@$(BIN)/python -m tools.screen_truth
+
+screenshot: setup ## Draw the README's picture of the screen from the recording of real vLLM.
+	@$(BIN)/python -m tools.screenshot
+
 matrix: interpreter setup packages ## Every fault in every phase, fake and real vLLM: prints the table, writes docs/faults.md.
 	@"$(ARCOPS_PYTHON311)" tools/vllm_cpu/build.py >/dev/null
 	@results="$$(mktemp)"; trap 'rm -f "$$results"' EXIT; \
 	ARCOPS_MATRIX_RESULTS="$$results" $(BIN)/pytest -q tests/faults/test_matrix_fake.py tests/faults/test_matrix_real.py; \
 	played=$$?; $(BIN)/python -m tests.faults "$$results" && exit $$played
 
-soak: interpreter setup packages ## Laws for 100,000 steps, 300 switches with the fake, 20 with real vLLM, fuzzing: half an hour.
+soak: interpreter setup packages ## Laws for 100,000 steps, 300 switches, 20 with real vLLM, the screen, fuzzing: forty minutes.
 	@"$(ARCOPS_PYTHON311)" tools/vllm_cpu/build.py >/dev/null
 	@ARCOPS_SOAK_STEPS=$${ARCOPS_SOAK_STEPS:-100000} $(BIN)/pytest -q --timeout 7200 --durations 1 tests/core/test_laws.py
 	@ARCOPS_SOAK_SWITCHES=$${ARCOPS_SOAK_SWITCHES:-300} ARCOPS_SOAK_REAL=$${ARCOPS_SOAK_REAL:-20} \
-	  $(BIN)/pytest -q -s tests/soak
+	  ARCOPS_SOAK_SCREEN=$${ARCOPS_SOAK_SCREEN:-600} $(BIN)/pytest -q -s tests/soak
 	@ARCOPS_EVERY_CRASH=1 $(BIN)/pytest -q tests/daemon/test_crash_points.py
 	@$(BIN)/pytest -q -m fuzz tests/fuzz
 

@@ -12,17 +12,18 @@ WIDE = 1.25
 NUMBERS_OLD_AFTER = 3.0
 """Seconds after which the server's numbers are said to be old: the daemon scrapes once a second."""
 MAX_LINE = 2000
-"""Characters of one log line that are kept: nothing wider is ever shown."""
+"""Characters of one log line that are kept; one that was longer ends in an ellipsis."""
 
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI (ECMA-48 5.4), even cut short
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, SOS, PM, APC
     r"|\x1b[ -/]*[0-~]?"
 )
-_VLLM_LINE = re.compile(
-    r"(?:\((?P<who>[\w.-]{1,40}) pid=\d{1,10}\) )?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
-    r"\d\d-\d\d (?P<time>\d\d:\d\d:\d\d) \[[^\]]{1,100}\] "
+_PROCESS = re.compile(r"\([\w.-]{1,40} pid=\d{1,10}\) ")
+_VLLM_HEAD = re.compile(
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d (?P<time>\d\d:\d\d:\d\d) \[[^\]]{1,100}\](?: |$)"
 )
+_UVICORN_INFO = re.compile(r"INFO: {2,10}")
 
 
 def sentence(status: wire.Status, now: float | None = None) -> str:
@@ -119,13 +120,15 @@ def quantile(value: Quantile) -> str:
 def clean(text: str) -> str:
     """Foreign text made harmless: one line, no escape sequences, no control or direction-changing characters.
 
-    Of a line with carriage returns the last piece that says something counts: that is what a terminal would show.
+    Of a line with carriage returns the last piece that says something counts: that is what a terminal would show. What
+    is longer than MAX_LINE is cut, and ends in an ellipsis.
     """
     pieces = [piece for piece in text[: 4 * MAX_LINE].split("\r") if piece.strip()]
     bare = _ESCAPES.sub("", pieces[-1] if pieces else "").expandtabs(4)
     if not bare.isprintable():
         bare = "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in bare)
-    return bare[:MAX_LINE].rstrip()
+    bare = bare.rstrip()
+    return bare if len(bare) <= MAX_LINE else f"{bare[: MAX_LINE - 1]}…"
 
 
 def wrapped(text: str, width: int, most: int) -> tuple[str, ...]:
@@ -137,9 +140,13 @@ def wrapped(text: str, width: int, most: int) -> tuple[str, ...]:
 
 
 def short_log_line(line: str) -> str:
-    """vLLM's prefix (process, date, file) cut down to the time and any level but INFO; other lines as they are."""
-    match = _VLLM_LINE.match(line)
-    if match is None:
-        return line
-    level = "" if match["level"] == "INFO" else f"{match['level']} "
-    return f"{match['time']} {level}{line[match.end() :]}"
+    """vLLM's head (process, date, file) cut down to the time and any level but INFO; the process and uvicorn's INFO
+    left out of other lines. What says nothing else stays as it is."""
+    process = _PROCESS.match(line)
+    rest = line if process is None else line[process.end() :]
+    head = _VLLM_HEAD.match(rest)
+    if head is not None:
+        level = "" if head["level"] == "INFO" else f"{head['level']} "
+        return f"{head['time']} {level}{rest[head.end() :]}".rstrip()
+    informed = _UVICORN_INFO.match(rest)
+    return (rest if informed is None else rest[informed.end() :]) or line

@@ -11,7 +11,7 @@ import pytest
 T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], T | None], *, within: float = 10.0, every: float = 0.02, why: str = "") -> T:
+def eventually(condition: Callable[[], T | None], *, within: float = 30.0, every: float = 0.02, why: str = "") -> T:
     """Poll until `condition()` is truthy and return its value; fail with `why` after `within` seconds."""
     deadline = time.monotonic() + within
     while True:

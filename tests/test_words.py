@@ -106,21 +106,32 @@ def test_no_escape_character_survives(text: str):
     assert "\x1b" not in words.clean(text)
 
 
-def test_a_huge_line_is_cut():
-    assert len(words.clean("x" * 1_000_000)) == words.MAX_LINE
+def test_a_huge_line_is_cut_and_says_so_and_is_not_cut_again():
+    cut = words.clean("x" * 1_000_000)
+    assert len(cut) == words.MAX_LINE
+    assert cut.endswith("x…")
+    assert words.clean(cut) == cut
+    whole = "x" * words.MAX_LINE
+    assert words.clean(whole) == whole
 
 
-def test_vllms_prefix_is_cut_down_to_time_and_level():
-    info, warning, progress, access, *_ = (
-        "(EngineCore pid=4311) INFO 01-15 08:00:09 [core.py:93] Initializing",
-        "WARNING 01-15 08:00:10 [gpu.py:77] careful",
-        "Loading safetensors checkpoint shards: 50% Completed",
-        scenes.LOG[-1],
-    )
-    assert words.short_log_line(info) == "08:00:09 Initializing"
-    assert words.short_log_line(warning) == "08:00:10 WARNING careful"
-    assert words.short_log_line(progress) == progress
-    assert words.short_log_line(access) == access
+@pytest.mark.parametrize(
+    ("line", "short"),
+    [
+        ("(EngineCore pid=4311) INFO 01-15 08:00:09 [core.py:93] Initializing", "08:00:09 Initializing"),
+        ("(EngineCore pid=4311) INFO 01-15 08:00:09 [core.py:93]", "08:00:09"),
+        ("WARNING 01-15 08:00:10 [gpu.py:77] careful", "08:00:10 WARNING careful"),
+        ("(EngineCore pid=4311) Loading safetensors: 50% Completed", "Loading safetensors: 50% Completed"),
+        ('(APIServer pid=9) INFO:     127.0.0.1:4 - "GET /metrics HTTP/1.1" 200 OK',
+         '127.0.0.1:4 - "GET /metrics HTTP/1.1" 200 OK'),
+        ("(APIServer pid=9) ERROR:    Exception in ASGI application", "ERROR:    Exception in ASGI application"),
+        ("INFO: what somebody prints", "INFO: what somebody prints"),
+        ("(APIServer pid=9) ", "(APIServer pid=9) "),
+        ("(a remark) of somebody", "(a remark) of somebody"),
+    ],
+)  # fmt: skip
+def test_what_stands_at_the_head_of_each_line_is_cut_down_to_time_and_level(line: str, short: str):
+    assert words.short_log_line(line) == short
 
 
 def test_text_is_wrapped_to_a_number_of_lines_and_says_if_there_was_more():
@@ -138,15 +149,6 @@ def test_a_plot_tells_zero_from_unknown_and_from_little():
     assert plot.plot((None, 0.0, 0.1, 50.0, 100.0), 100.0, 1) == (" ▁▂▄█",)
     assert plot.plot((0.0, 100.0), 100.0, 2) == (" █", "▁█")
     assert plot.plot((0.0, None), 0.0, 1) == ("▁ ",)
-
-
-def test_buckets_stay_where_they_are_while_time_goes_on():
-    points = scenes.history(60)
-    now = plot.buckets(points, lambda point: point.decode, scenes.NOW, 20, 3)
-    later = plot.buckets(points, lambda point: point.decode, scenes.NOW + 3, 20, 3)
-    assert later[:-1] == now[1:]
-    assert later[-1] is None
-    assert None in now
 
 
 def test_the_sentence_names_what_runs_or_is_ordered():

@@ -24,7 +24,8 @@ COMMANDS: list[tuple[str, str, str]] = [
     ("stop", "arcops.cli.stop:stop", "Stop the backend, and run none until told otherwise."),
     ("restart", "arcops.cli.stop:restart", "Run the ordered profile anew."),
     ("reload", "arcops.cli.reload:reload", "Read the configuration anew, for the next start."),
-    ("logs", "arcops.cli.logs:logs", "Show what the backend wrote."),
+    ("logs", "arcops.cli.logs:logs", "Show what the backend wrote, or the supervisor."),
+    ("history", "arcops.cli.history:history", "Show the numbers of the last minutes, days or weeks."),
     ("events", "arcops.cli.events:events", "Show what happened, and why."),
     ("report", "arcops.cli.report:report", "Pack what a maintainer would ask for into one archive."),
     ("profile", "arcops.cli.profile:app", "List, show and check profiles."),
@@ -32,6 +33,7 @@ COMMANDS: list[tuple[str, str, str]] = [
     ("service", "arcops.cli.service:app", "Install and run the supervisor as a service of systemd."),
     ("doctor", "arcops.cli.doctor:doctor", "Look for what is wrong with this machine, and say what helps."),
     ("tui", "arcops.cli.tui:tui", "Show the operator's screen."),
+    ("record", "arcops.cli.record:record", "Record what the daemon says, to be played on the screen."),
 ]
 """(name, "module:function", help). The function is a typer command, or a `typer.Typer` with commands of its own."""
 

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -10,7 +12,13 @@ from arcops.config.paths import Paths
 from arcops.core.errors import ArcopsError, ExitCode
 
 
-def tui(ctx: typer.Context) -> None:
+def tui(
+    ctx: typer.Context,
+    replay: Annotated[
+        Path | None,
+        typer.Option("--replay", metavar="FILE", help="Play what `arcops record FILE` recorded; needs no daemon."),
+    ] = None,
+) -> None:
     """Show the operator's screen.
 
     It only looks: leaving it changes nothing, and it finds its way back when the daemon is restarted.
@@ -21,6 +29,10 @@ def tui(ctx: typer.Context) -> None:
             hint="`arcops status --watch` shows the status as plain lines",
             exit_code=ExitCode.USAGE,
         )
+    if replay is not None:
+        from arcops.tui.player import run as play
+
+        raise typer.Exit(play(replay))
     instance = instance_of(ctx)
     socket = Paths.of(instance).socket
     from arcops.tui.app import run  # an eighth of a second, which nobody else should pay

@@ -1,46 +1,41 @@
-"""The application: wires the feed to the panels, and the keys to orders. The panels and the feed do the work."""
+"""The application: wires the feed to the panels, and the keys to what they do. The panels and the feed do the work."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical
 from textual.message import Message
-from textual.widgets import Footer
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher
 
-from arcops import wire, words
+from arcops import words
 from arcops.core.errors import ArcopsError
-from arcops.tui import profiles, questions
-from arcops.tui.dialogs import ChooseProfile, Confirm, Help
+from arcops.tui import copying, exporting, profiles, themes
+from arcops.tui.dialogs import ChooseCopy, Help, SaveAs
 from arcops.tui.feed import Feed
+from arcops.tui.keys import VIEW_ACTION, keys_of
+from arcops.tui.ordering import Ordering
 from arcops.tui.panels.base import Panel
-from arcops.tui.panels.latency import LatencyPanel
-from arcops.tui.panels.log import LogPanel
+from arcops.tui.panels.keys import KeysPanel
 from arcops.tui.panels.notice import NoticePanel
-from arcops.tui.panels.rates import RatesPanel
-from arcops.tui.panels.requests import RequestsPanel
-from arcops.tui.panels.speculation import SpeculationPanel
 from arcops.tui.panels.start import StartPanel
 from arcops.tui.panels.status import StatusPanel, TitlePanel
-from arcops.tui.snapshot import Link, Snapshot
+from arcops.tui.panels.tabs import TabsPanel
+from arcops.tui.snapshot import Snapshot
+from arcops.tui.source import Source
+from arcops.tui.views import views
+from arcops.tui.views.base import SwitchWanted, View
+
+if TYPE_CHECKING:
+    from textual.command import Provider
 
 WINDOWS = (60.0, 300.0, 3600.0)
 """Seconds that rates and latencies may be taken over."""
-
-
-class Source(Protocol):
-    """Where snapshots come from and orders go to: the feed, or a test's own."""
-
-    async def run(self, post: Callable[[Snapshot], None]) -> None: ...
-    def look_through(self, window: float) -> None: ...
-    def snapshot(self) -> Snapshot: ...
-    async def switch(self, request: wire.SwitchRequest) -> wire.Accepted: ...
-    async def stop(self, request: wire.StopRequest) -> wire.Accepted: ...
-    async def restart(self, request: wire.RestartRequest) -> wire.Accepted: ...
 
 
 class Fresh(Message):
@@ -51,48 +46,81 @@ class Fresh(Message):
         self.snapshot = snapshot
 
 
-class OperatorScreen(App[None]):
+def _key_commands() -> "type[Provider]":
+    from arcops.tui.palette import KeyCommands
+
+    return KeyCommands
+
+
+def _switch_commands() -> "type[Provider]":
+    from arcops.tui.palette import SwitchCommands
+
+    return SwitchCommands
+
+
+class OperatorScreen(Ordering):
     """One screen, fed by snapshots."""
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
-    ENABLE_COMMAND_PALETTE = False
+    COMMANDS = {_key_commands, _switch_commands}  # noqa: RUF012 - as in App
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-tiny"), (64, "-narrow"), (120, "-wide")]  # noqa: RUF012 - as in App
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "switch", "switch"),
-        Binding("x", "stop", "stop"),
-        Binding("r", "restart", "restart"),
-        Binding("w", "window", "window"),
-        Binding("l", "log", "log"),
-        Binding("question_mark", "help", "help", key_display="?"),
-        Binding("q", "quit", "quit"),
-        Binding("ctrl+c", "quit", show=False, priority=True),
+        Binding("w", "window", "window", tooltip="take rates and latencies over the last 1, 5 or 60 minutes"),
+        Binding("c,y", "copy", "copy", show=False, tooltip="copy a value that is on the screen"),
+        Binding("S", "export_screen", "export screen", show=False, tooltip="write the screen to a file, as SVG"),
+        Binding("H", "export_history", "export history", show=False, tooltip="write the numbers' history, as CSV"),
+        Binding("t", "theme", "theme", show=False, tooltip="dark, light, or the terminal's own colours"),
+        Binding("ctrl+p", "command_palette", "commands", show=False, tooltip="find a command by its name"),
+        Binding("question_mark", "help", "help", key_display="?", tooltip="this help"),
+        Binding("q", "quit", "quit", tooltip="leave; the backend goes on"),
+        Binding("ctrl+c,ctrl+q", "quit", "quit", show=False, priority=True),
     ]
+    windows = WINDOWS
 
-    def __init__(self, source: Source, load_profiles: Callable[[], Sequence[profiles.ProfileChoice]]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        source: Source,
+        load_profiles: Callable[[], Sequence[profiles.ProfileChoice]],
+        *,
+        remembered: Path | None = None,
+    ) -> None:
+        """`remembered`: the file that keeps the theme; None keeps nothing."""
+        super().__init__(source, load_profiles)
         self.animation_level = "none"
-        self._source, self._load_profiles = source, load_profiles
+        self._choice = themes.Choice(remembered)
+        self._theme_name = themes.first_theme(self, self._choice.read())
+        self.theme = themes.THEMES[self._theme_name]
         self._seen = source.snapshot()
-        self._orders: set[int] = set()
-        """Given here, and not settled yet."""
-        self._log_panel = LogPanel()
-        self._panels: tuple[Panel, ...] = ()
+        self._views = views(source, load_profiles)
+        self._open: dict[str, View] = {}
+        """The views that were shown so far, by name."""
+        self._current = self._views[0].name
+        self._tabs = TabsPanel([entry.name for entry in self._views], self._current)
+        self._standing = (StatusPanel(), NoticePanel())
+        self._head: tuple[Panel, ...] = (TitlePanel(), *self._standing, StartPanel(), self._tabs)
+        self._keys = KeysPanel()
+        for number, entry in enumerate(self._views, start=1):
+            self.bind(str(number), f"{VIEW_ACTION}{number})", description=entry.name, show=False)
 
     def compose(self) -> ComposeResult:
-        left = (RequestsPanel(), RatesPanel())
-        right = (LatencyPanel(), SpeculationPanel())
-        above = (TitlePanel(), StatusPanel(), NoticePanel(), StartPanel())
-        self._panels = (*above, *left, *right, self._log_panel)
-        yield from above
-        with Container(id="numbers", classes="numbers"):
-            yield Vertical(*left, classes="column")
-            yield Vertical(*right, classes="column")
-        yield self._log_panel
-        yield Footer(compact=True)
+        yield from self._head
+        first = self._open[self._current] = self._views[0].make()
+        with ContentSwitcher(initial=first.id):
+            yield first
+        yield self._keys
 
     def on_mount(self) -> None:
+        main = self.screen_stack[0]
+        main.bindings_updated_signal.subscribe(self._keys, self._bindings_changed)  # pyright: ignore[reportUnknownMemberType] - a screen's result type is open there
         self._show(self._seen)
+        self._open[self._current].opened()
         self.run_worker(self._source.run(self._post))
+
+    def _bindings_changed(self, screen: Screen[object]) -> None:
+        self._keys.tell(keys_of(self, screen))
+
+    def on_keys_panel_pressed(self, message: KeysPanel.Pressed) -> None:
+        self.simulate_key(message.key)
 
     def _post(self, snapshot: Snapshot) -> None:
         self.post_message(Fresh(snapshot))
@@ -100,96 +128,126 @@ class OperatorScreen(App[None]):
     def on_fresh(self, message: Fresh) -> None:
         before, self._seen = self._seen, message.snapshot
         if self._seen.adds_only_log(before):
-            self._log_panel.show(self._seen)
+            self._open[self._current].show(self._seen)
         else:
             self._show(self._seen)
+
+    @property
+    def seen(self) -> Snapshot:
+        return self._seen
 
     def _show(self, snapshot: Snapshot) -> None:
         main = self.screen_stack[0]
         main.set_class(snapshot.stale, "-stale")
         main.set_class(snapshot.numbers_old, "-old-numbers")
-        for panel in self._panels:
+        for panel in (*self._head, self._keys):
             panel.show(snapshot)
-        self._tell_outcomes(snapshot)
+        self._open[self._current].show(snapshot)
+        self.tell_outcomes(snapshot)
 
-    def _tell_outcomes(self, snapshot: Snapshot) -> None:
-        """What became of the orders that were given here."""
-        if not self._orders or snapshot.status is None:
+    # -- views --------------------------------------------------------------------------------------------------------
+    async def action_view(self, key: int) -> None:
+        """Show the view with this key."""
+        await self._show_view(key - 1)
+
+    async def on_tabs_panel_chosen(self, message: TabsPanel.Chosen) -> None:
+        await self._show_view([entry.name for entry in self._views].index(message.name))
+
+    async def _show_view(self, number: int) -> None:
+        entry = self._views[number]
+        if entry.name == self._current:
             return
-        for outcome in snapshot.status.settled:
-            if outcome.order_id in self._orders:
-                self._orders.discard(outcome.order_id)
-                self._say(outcome.summary, outcome.hint, bad=outcome.exit_code != 0)
+        self._open[self._current].closed()
+        switcher = self.screen_stack[0].query_one(ContentSwitcher)
+        if entry.name not in self._open:
+            self._open[entry.name] = entry.make()
+            await switcher.add_content(self._open[entry.name])
+        self._current = switcher.current = entry.name
+        self._tabs.mark(entry.name)
+        for panel in self._standing:
+            panel.brief = entry is not self._views[0]
+            panel.show(self._seen)
+        self._open[entry.name].show(self._seen)
+        self._open[entry.name].opened()
 
-    def _say(self, text: str, hint: str = "", *, bad: bool = False) -> None:
-        hint = f"\nhint: {words.clean(hint)}" if hint else ""
-        severity = "error" if bad else "information"
-        self.notify(words.clean(text) + hint, severity=severity, markup=False, timeout=15 if bad else 5)
+    def on_switch_wanted(self, message: SwitchWanted) -> None:
+        self.switch_to(message.profile)
 
+    # -- how it looks -------------------------------------------------------------------------------------------------
     def action_window(self) -> None:
         """The next window."""
-        self._source.look_through(WINDOWS[(WINDOWS.index(self._source.snapshot().window) + 1) % len(WINDOWS)])
+        now = self._source.snapshot().window
+        self.look_through(WINDOWS[(WINDOWS.index(now) + 1) % len(WINDOWS)] if now in WINDOWS else WINDOWS[0])
 
-    def action_log(self) -> None:
-        """Large or small log."""
-        self.screen_stack[0].set_class(not self._log_panel.large, "-large-log")
-        self._log_panel.enlarge(not self._log_panel.large)
+    def look_through(self, window: float) -> None:
+        """Take rates and latencies over the last `window` seconds."""
+        self._source.look_through(window)
+
+    def action_theme(self) -> None:
+        """The next theme."""
+        self.use_theme(themes.next_theme(self._theme_name))
+
+    def use_theme(self, name: str) -> None:
+        """Show this one of our themes from now on, and the next time."""
+        why_not = themes.only_terminal(self)
+        if why_not:
+            self._say(why_not)
+            return
+        self._theme_name = name
+        self.theme = themes.THEMES[name]
+        self._choice.write(name)
+        self._say(f"theme: {name}")
 
     def action_help(self) -> None:
-        self.push_screen(Help())
+        self.push_screen(Help(keys_of(self, self.screen), self._current, self.size.width))
 
-    @work(exclusive=True, group="order")
-    async def action_switch(self) -> None:
-        if not self._reachable():
-            return
-        status = self._seen.status
-        current = None if status is None or status.backend is None else status.backend.profile
-        profile = await self.push_screen_wait(ChooseProfile(self._load_profiles, current))
-        if profile is None:
-            return
-        dry = wire.SwitchRequest(profile=profile, dry_run=True)
-        plan = await self._accepted(self._source.switch(dry))
-        if plan is not None and await self._agreed(questions.of_switch(profile, self._seen, plan)):
-            await self._order(self._source.switch(wire.SwitchRequest(profile=profile)))
+    # -- what is taken away -------------------------------------------------------------------------------------------
+    @work(exclusive=True, group="take")
+    async def action_copy(self) -> None:
+        """Choose a value that is on the screen, and hand it to the terminal's clipboard (OSC 52)."""
+        found = (*self._open[self._current].copyable(), *copying.of_snapshot(self._seen))
+        value = await self.push_screen_wait(ChooseCopy(found))
+        if value is not None:
+            self.copy_to_clipboard(value)
+            self._say(f"copied: {value}")
 
-    @work(exclusive=True, group="order")
-    async def action_stop(self) -> None:
-        if self._reachable() and await self._agreed(questions.of_stop(self._seen)):
-            await self._order(self._source.stop(wire.StopRequest()))
+    @work(exclusive=True, group="take")
+    async def action_export_screen(self) -> None:
+        """Write the screen as it is now."""
+        picture = self.export_screenshot(title=f"arcops {self._seen.instance}")
+        await self._write("Write the screen, as SVG", "screen", "svg", picture)
 
-    @work(exclusive=True, group="order")
-    async def action_restart(self) -> None:
-        if self._reachable() and await self._agreed(questions.of_restart(self._seen)):
-            await self._order(self._source.restart(wire.RestartRequest()))
-
-    def _reachable(self) -> bool:
-        if self._seen.link is Link.LIVE:
-            return True
-        self._say(self._seen.problem or "still connecting to the daemon", self._seen.hint, bad=True)
-        return False
-
-    async def _agreed(self, question: questions.Question) -> bool:
-        return await self.push_screen_wait(Confirm(question))
-
-    async def _accepted(self, answer: Awaitable[wire.Accepted]) -> wire.Accepted | None:
-        """The daemon's answer; a refusal is shown, and gives None."""
+    @work(exclusive=True, group="take")
+    async def action_export_history(self) -> None:
+        """Write all the numbers that the daemon has kept."""
         try:
-            return await answer
+            table = await exporting.history(self._source.on_demand, self._seen.now)
         except ArcopsError as error:
             self._say(error.message, error.hint, bad=True)
-            return None
-
-    async def _order(self, answer: Awaitable[wire.Accepted]) -> None:
-        accepted = await self._accepted(answer)
-        if accepted is None:
             return
-        if accepted.order_id is not None:
-            self._orders.add(accepted.order_id)
-        self._say(accepted.done or f"accepted as order {accepted.order_id}")
+        await self._write("Write the numbers' history, as CSV", "history", "csv", table)
+
+    async def _write(self, title: str, what: str, suffix: str, text: str) -> None:
+        """Ask where to, and write."""
+        name = exporting.proposed(self._seen.instance, what, suffix, time.time())
+        typed = await self.push_screen_wait(SaveAs(title, name))
+        if typed is None:
+            return
+        try:
+            path = exporting.place(typed)
+            await exporting.write(path, text)
+        except ArcopsError as error:
+            self._say(error.message, error.hint, bad=True)
+        else:
+            self._say(f"written: {path} ({words.count(len(text.encode()))} bytes)")
 
 
 def run(socket: Path, instance: str) -> int:
     """Show the screen until the operator leaves; the exit code."""
-    app = OperatorScreen(Feed(socket, instance), partial(profiles.configured, instance))
+    from arcops.config.paths import Paths
+
+    themes.heed_no_color()
+    remembered = Paths.of(instance).screen
+    app = OperatorScreen(Feed(socket, instance), partial(profiles.configured, instance), remembered=remembered)
     app.run()
     return app.return_code or 0

@@ -14,13 +14,13 @@ from pathlib import Path
 from arcops import wire
 from arcops.client import LiveClient
 from arcops.core.errors import ArcopsError, NoDaemonError
+from arcops.tui.live import Live
+from arcops.tui.past_reader import PastReader
 from arcops.tui.snapshot import Link, LogTail, Snapshot
 from arcops.words import clean
 
 RETRY_DELAYS = (0.5, 1.0, 2.0, 3.0, 5.0)
 """Seconds between tries to reach the daemon; the last one goes on for ever."""
-HISTORY = 3600.0
-"""Seconds of history behind the plots: as long as the longest window."""
 LOG_LINES = 300
 """Lines of log that are kept: more than the tallest terminal shows."""
 LOG_EVERY = 0.5
@@ -45,14 +45,14 @@ class Feed:
         delays: tuple[float, ...] = RETRY_DELAYS,
     ) -> None:
         self._client = LiveClient(socket)
+        self.on_demand = Live(self._client, instance)
         self._socket, self._instance, self._window = socket, instance, window
         self._clock, self._delays = clock, delays
         self._link, self._problem, self._hint = Link.CONNECTING, "", ""
         self._retry_at: float | None = None
         self._status: wire.Status | None = None
         self._received_at = 0.0
-        self._points: deque[wire.HistoryPoint] = deque(maxlen=int(HISTORY))
-        self._history: tuple[wire.HistoryPoint, ...] = ()
+        self._reader = PastReader(self._client)
         self._lines: deque[str] = deque(maxlen=LOG_LINES)
         self._log = LogTail()
         self._changed = asyncio.Event()
@@ -107,7 +107,9 @@ class Feed:
             retry_in=None if self._retry_at is None else max(0.0, self._retry_at - now),
             status=self._status,
             silent=silent,
-            history=self._history,
+            history=self._reader.past.seconds,
+            minutes=self._reader.past.minutes,
+            marks=self._reader.past.marks,
             log=self._log,
         )
 
@@ -136,8 +138,7 @@ class Feed:
     async def _stream(self, window: float) -> None:
         async for status in self._client.follow_status(window):
             if self._link is not Link.LIVE:
-                self._points.clear()
-                self._history = ()
+                self._reader.relinked()
             self._link, self._problem, self._hint, self._retry_at = Link.LIVE, "", "", None
             self._status, self._received_at = status, self._clock()
             self._live.set()
@@ -201,15 +202,6 @@ class Feed:
         while True:
             await self._history_wanted.wait()
             self._history_wanted.clear()
-            newest = self._points[-1].at if self._points else None
-            gap = HISTORY if newest is None or self._status is None else self._status.at - newest + 2.0
             with suppress(ArcopsError):  # the status stream says what is wrong with the daemon
-                history = await self._client.history(min(HISTORY, max(2.0, gap)))
-                if newest is not None and not self._points:
-                    continue  # the link broke meanwhile, and the new one begins with the whole history
-                new = [point for point in history.points if newest is None or point.at > newest]
-                self._points.extend(new)
-                if new:
-                    self._history = tuple(self._points)
-                if newest is None:
+                if self._status is not None and await self._reader.catch_up(self._status, self._window):
                     self._changed.set()

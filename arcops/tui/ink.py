@@ -3,6 +3,7 @@
 from enum import Enum
 from typing import TypeAlias
 
+from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
 
@@ -11,12 +12,14 @@ class Ink(Enum):
 
     PLAIN = ""
     STRONG = "bold"
-    QUIET = "$text-muted"
+    QUIET = "dim"
     TITLE = "bold $text-primary"
     BAR = "$text-primary"
     GOOD = "bold $text-success"
     WARN = "bold $text-warning"
     BAD = "bold $text-error"
+    MARK = "reverse"
+    """What is searched, or selected."""
 
 
 Piece: TypeAlias = tuple[str, Ink]
@@ -52,6 +55,23 @@ def pushed_apart(left: Line, right: Line, width: int) -> Line:
     """`left` and `right` at the two ends of a line; only `left` where both do not fit."""
     gap = width - length(left) - length(right)
     return (*left, plain(" " * gap), *right) if gap >= 2 else left
+
+
+def fitted(line: Line, width: int) -> Line:
+    """The line in `width` cells: cut with an ellipsis, if it is too long."""
+    if all(text.isascii() for text, _ in line) and length(line) <= width:
+        return line
+    cells = [cell_len(text) for text, _ in line]
+    if sum(cells) <= width:
+        return line
+    pieces: list[Piece] = []
+    left = width - 1
+    for (text, ink), size in zip(line, cells, strict=True):
+        if size > left:
+            return (*pieces, (set_cell_size(text, max(0, left)).rstrip() + "…", ink))
+        pieces.append((text, ink))
+        left -= size
+    return tuple(pieces)
 
 
 def content(lines: Lines) -> Content:

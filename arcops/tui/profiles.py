@@ -4,10 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from arcops import words
 from arcops.core.errors import ArcopsError
 
 if TYPE_CHECKING:
     from arcops.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a profile would start, secrets hidden."""
+
+    argv: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    setup: str | None
+    locks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +29,10 @@ class ProfileChoice:
     description: str
     problem: str = ""
     """Why it cannot be used, in words; empty if it can."""
+    lacking: bool = False
+    """The file itself is right: the problem is what this machine lacks."""
+    planned: Planned | None = None
+    """None where it cannot be used."""
 
 
 def configured(instance: str) -> Sequence[ProfileChoice]:
@@ -30,6 +45,19 @@ def configured(instance: str) -> Sequence[ProfileChoice]:
 
 def _choice(config: "Config", name: str) -> ProfileChoice:
     try:
-        return ProfileChoice(name, config.profile(name).description)
+        problems = config.check(name)
+        if problems:
+            lacking = all(problem.here for problem in problems)
+            description = config.profile(name).description if lacking else ""
+            text = "; ".join(words.clean(str(problem)) for problem in problems)
+            return ProfileChoice(name, description, text, lacking)
+        return ProfileChoice(name, config.profile(name).description, planned=_planned(config, name))
     except ArcopsError as error:
         return ProfileChoice(name, "", error.message)
+
+
+def _planned(config: "Config", name: str) -> Planned:
+    from arcops.core.launch import redact
+
+    launch = redact(config.launch(name))
+    return Planned(launch.argv, launch.environment, launch.setup, launch.locks)

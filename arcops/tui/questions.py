@@ -17,10 +17,12 @@ class Question:
     """The button that does it."""
 
 
-def of_switch(profile: str, snapshot: Snapshot, plan: wire.Accepted) -> Question:
-    """Before a switch: what the daemon says that it would do."""
+def of_switch(profile: str, snapshot: Snapshot, plan: wire.Accepted, usual: float | None) -> Question:
+    """Before a switch: what the daemon says that it would do. `usual`: seconds that loading takes, as a rule."""
     sentences = plan.plan or ((plan.done,) if plan.done else ())
-    return Question(f"Switch to {profile}?", sentences or (_open_requests(snapshot),), "Switch")
+    load = f"Loading {profile} usually takes {words.duration(usual)}." if usual is not None else ""
+    unknown = f"How long loading {profile} takes is unknown: it has never become ready here."
+    return Question(f"Switch to {profile}?", (_open_now(snapshot), *sentences, load or unknown), "Switch")
 
 
 def of_stop(snapshot: Snapshot) -> Question:
@@ -45,12 +47,23 @@ def _running(snapshot: Snapshot) -> str:
 
 
 def _open_requests(snapshot: Snapshot) -> str:
+    open_now = _open_now(snapshot)
+    if snapshot.status is None or snapshot.status.backend is None or not _any_open(snapshot):
+        return open_now
+    return f"{open_now} They get the profile's drain time to finish."
+
+
+def _any_open(snapshot: Snapshot) -> bool:
+    """Requests are open, or may be."""
+    return snapshot.rates.running != 0 or snapshot.rates.waiting != 0
+
+
+def _open_now(snapshot: Snapshot) -> str:
     if snapshot.status is None or snapshot.status.backend is None:
         return "No backend is there."
     rates = snapshot.rates
     if rates.running is None or rates.waiting is None:
-        return "How many requests are open is unknown; they get the profile's drain time to finish."
-    if not rates.running and not rates.waiting:
+        return "How many requests are open is unknown."
+    if not _any_open(snapshot):
         return "No request is open."
-    open_now = f"{words.count(rates.running)} running and {words.count(rates.waiting)} waiting requests"
-    return f"{open_now} get the profile's drain time to finish."
+    return f"{words.count(rates.running)} running and {words.count(rates.waiting)} waiting requests are open."

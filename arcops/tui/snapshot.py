@@ -6,10 +6,12 @@ from enum import Enum
 from arcops import wire, words
 from arcops.core.phase import Phase
 from arcops.core.rates import Rates
+from arcops.tui.past import Mark
 
 SILENT_AFTER = 3.5
 """Seconds: the daemon says its status at least once a second, so that this many without one are not live any more."""
 
+_PHASES = frozenset(phase.value for phase in Phase)
 _WITH_NUMBERS = frozenset({Phase.SERVING, Phase.SUSPECT, Phase.DRAINING})
 
 
@@ -29,6 +31,27 @@ class LogTail:
     lines: tuple[str, ...] = ()
     problem: str = ""
     """Why there are none, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Playback:
+    """Where in a recording this is."""
+
+    began: float
+    """When the recording was made, in seconds since the epoch."""
+    at: float
+    """Seconds from its beginning."""
+    length: float
+    """Seconds that it has."""
+    speed: int
+    """How many times faster than it was."""
+    paused: bool
+    cut: bool
+    """Its file ends in the middle of something."""
+
+    @property
+    def ended(self) -> bool:
+        return self.at >= self.length
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +75,14 @@ class Snapshot:
     silent: float = 0.0
     """Seconds since it came."""
     history: tuple[wire.HistoryPoint, ...] = ()
+    """The last seconds, oldest first."""
+    minutes: tuple[wire.HistoryPoint, ...] = ()
+    """The minutes before them."""
+    marks: tuple[Mark, ...] = ()
+    """Where other launches began."""
     log: LogTail = field(default=LogTail())
+    playback: Playback | None = None
+    """Where in a recording this is; None of a daemon that is there."""
 
     @property
     def stale(self) -> bool:
@@ -69,12 +99,13 @@ class Snapshot:
     def adds_only_log(self, before: "Snapshot") -> bool:
         """Nothing came since `before` but lines of log, and nothing grew old."""
         same = self.status is before.status and self.history is before.history and self.window == before.window
+        same = same and self.playback == before.playback
         return same and not self.stale and not before.stale
 
     @property
     def phase(self) -> Phase | None:
         """The phase; None without a status, or if the daemon's word for it is not known here."""
-        if self.status is None or self.status.phase not in {phase.value for phase in Phase}:
+        if self.status is None or self.status.phase not in _PHASES:
             return None
         return Phase(self.status.phase)
 

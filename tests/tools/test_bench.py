@@ -1,5 +1,6 @@
 """The measurements leave no server behind, and an error is never measured."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.helpers import eventually, free_port
 from tools.bench import __main__ as bench
 from tools.bench import switches
 from tools.bench.load import Load
+from tools.bench.terminal import Terminal
 from tools.own import Arcops, Runtime, configure
 
 pytestmark = pytest.mark.processes
@@ -88,3 +90,13 @@ def test_a_status_that_fails_is_no_measurement(arcops: Arcops) -> None:
 def test_a_load_that_broke_off_is_told() -> None:
     with pytest.raises(SystemExit, match=r"broke off: .*refused"), Load(free_port()) as load:
         eventually(lambda: load.failed)
+
+
+def test_a_keys_effect_is_timed_on_a_real_terminal() -> None:
+    with Terminal(["cat"], os.environ) as there:
+        assert 0 < there.effect_of(b"painted\n", "painted") < 10
+
+
+def test_a_key_without_effect_is_no_measurement() -> None:
+    with Terminal(["cat"], os.environ) as there, pytest.raises(SystemExit, match="has not painted"):
+        there.effect_of(b"one thing\n", "another", within=0.3)

@@ -32,6 +32,10 @@ class FakeDaemon:
     """The answer to every order, if there is one."""
     clock: Callable[[], float] | None = None
     """If given, statuses and history are moved to this time."""
+    samples: tuple[wire.SamplePoint, ...] | None = None
+    """In steps of a second or of a minute, as they are asked for; None for a daemon that knows nothing of samples."""
+    page: int = 500
+    """Samples in one answer."""
     orders: list[msgspec.Struct] = field(default_factory=list[msgspec.Struct])
     asked: list[str] = field(default_factory=list[str])
     _said: int = 0
@@ -93,6 +97,8 @@ class FakeDaemon:
                 await _stream(writer, self._logs())
             case "GET", "/v1/history":
                 await _send(writer, 200, wire.History(points=self._history(float(query["seconds"]))))
+            case "GET", "/v1/samples" if self.samples is not None:
+                await _send(writer, 200, self._samples(query, self.samples))
             case "POST", "/v1/switch":
                 await self._ordered(writer, msgspec.json.decode(body, type=wire.SwitchRequest))
             case "POST", "/v1/stop":
@@ -121,6 +127,17 @@ class FakeDaemon:
         newest = self.status.at
         kept = [point for point in self.history if point.at >= newest - seconds]
         return tuple(msgspec.structs.replace(point, at=point.at + moved) for point in kept)
+
+    def _samples(self, query: dict[str, str], known: tuple[wire.SamplePoint, ...]) -> wire.Samples:
+        step, moved = float(query["step"]), self._moved()
+        since, until = float(query["from"]), float(query.get("to", "inf"))
+        points = [
+            msgspec.structs.replace(point, at=point.at + moved)
+            for point in known
+            if (point.seconds >= 60) == (step >= 60) and since <= point.at + moved < until
+        ]
+        rest = points[self.page].at if len(points) > self.page else None
+        return wire.Samples(step=step, points=tuple(points[: self.page]), next=rest)
 
     async def _statuses(self, window: float) -> AsyncIterator[bytes]:
         while True:

@@ -32,6 +32,7 @@ def backend(**changes: object) -> wire.BackendInfo:
         log_path="/var/lib/arcops/log",
         speculates=False,
         adopted=False,
+        max_running=16,
     )
     return msgspec.structs.replace(made, **changes)
 
@@ -73,6 +74,7 @@ def busy_rates(**changes: object) -> Rates:
         running=3,
         waiting=12,
         kv_usage=0.624,
+        kv_capacity=321_024.0,
         prefill=1234.4,
         prefill_speed=4321.0,
         decode=412.3,
@@ -83,6 +85,7 @@ def busy_rates(**changes: object) -> Rates:
         ttft=quantiles((0.25, 0.5), (0.5, 0.75), (2560.0, None), mean=0.31),
         inter_token=quantiles((0.0, 0.01), (0.01, 0.025), (0.075, 0.1), mean=0.0123),
         queue=quantiles((0.0, 0.3), (5.0, 7.5), (640.0, 2560.0), mean=1.25),
+        e2e=quantiles((2.5, 5.0), (15.0, 20.0), (1920.0, 7680.0), mean=8.4),
     )
     return replace(made, **changes)
 
@@ -120,6 +123,7 @@ def prefilling() -> wire.Status:
         ttft=None,
         inter_token=None,
         queue=None,
+        e2e=None,
         prefilling=Prefilling(since=MONOTONIC - 12.0, rate=2345.6, tokens_done=28_160.0, kv_slope=0.009),
     )
     return status(rates=rates, rates_age=0.4)
@@ -163,6 +167,31 @@ def blocked() -> wire.Status:
     return status(Phase.BLOCKED, since=NOW - 3_700, reason=reason, order=order, backend=None)
 
 
+def wedged() -> wire.Status:
+    failure = wire.FailureInfo(
+        cause="gpu_wedged",
+        summary="the card 0000:03:00.0 does not answer any more: xe says GT0 reset failed",
+        hint="rebind the driver or reboot, then `arcops restart`; docs/operating.md says how",
+        evidence="xe 0000:03:00.0: [drm] *ERROR* GT0: reset failed (-ETIMEDOUT)",
+    )
+    reason = "the card 0000:03:00.0 needs a rebind or a reboot"
+    return status(Phase.WEDGED, since=NOW - 7_300, reason=reason, backend=None, failure=failure)
+
+
+def draining() -> wire.Status:
+    order = wire.OrderInfo(id=9, goal="run", profile="target-only", committed=False, previous="dflash2")
+    reason = "order 9 runs target-only in its place; 3 open requests have 48 s left"
+    return status(
+        Phase.DRAINING, since=NOW - 12, reason=reason, order=order, rates=busy_rates(waiting=0), rates_age=0.4
+    )
+
+
+def clearing() -> wire.Status:
+    order = wire.OrderInfo(id=9, goal="run", profile="target-only", committed=False, previous="dflash2")
+    reason = "every process is gone; waiting for 0000:03:00.0 to give back 21,504 MiB"
+    return status(Phase.CLEARING, since=NOW - 3, reason=reason, order=order, backend=backend(processes=0))
+
+
 SCENES: dict[str, Callable[[], wire.Status]] = {
     "stopped": stopped,
     "starting": starting,
@@ -172,6 +201,9 @@ SCENES: dict[str, Callable[[], wire.Status]] = {
     "suspect": suspect,
     "failed": failed,
     "blocked": blocked,
+    "wedged": wedged,
+    "draining": draining,
+    "clearing": clearing,
 }
 
 
@@ -186,6 +218,43 @@ def _point(at: float, ago: int) -> wire.HistoryPoint:
     wave = 0.0 if 30 <= ago < 40 else 0.5 + 0.5 * sin(ago / 7.0)
     return wire.HistoryPoint(
         at=at, running=3.0, waiting=12.0, kv_usage=0.6, prefill=2400.0 * wave, decode=400.0 + 100.0 * wave
+    )
+
+
+def samples(seconds: int, until: float = NOW, *, step: int = 1, launch: str = LAUNCH) -> tuple[wire.SamplePoint, ...]:
+    """The same past as the daemon's samples tell it, `seconds` steps of it; nothing of what nobody read."""
+    return tuple(
+        _sample(point, ago * step, float(step), launch)
+        for ago, point in zip(
+            reversed(range(seconds)), (_point(until - ago * step, ago) for ago in reversed(range(seconds))), strict=True
+        )
+        if point.decode is not None
+    )
+
+
+def _sample(point: wire.HistoryPoint, ago: int, seconds: float, launch: str) -> wire.SamplePoint:
+    def spread(value: float | None) -> wire.Spread | None:
+        return None if value is None else wire.Spread(mean=value, low=value, high=value)
+
+    return wire.SamplePoint(
+        at=point.at,
+        seconds=seconds,
+        launch_id=launch,
+        profile="dflash2",
+        phase="serving",
+        running=spread(point.running),
+        waiting=spread(point.waiting),
+        kv_usage=spread(point.kv_usage),
+        prefill=point.prefill,
+        prefilling=None,
+        decode=point.decode,
+        requests=0.5 + 0.1 * (ago % 7),
+        preemptions=0.0,
+        acceptance=0.7,
+        tokens_per_step=3.0 + 0.05 * (ago % 9),
+        ttft=quantiles((0.25, 0.5), (0.5, 0.75), (2560.0, None), mean=0.31),
+        inter_token=None,
+        queue=None,
     )
 
 

@@ -4,13 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
-
-from arcops.tui.app import OperatorScreen
+from textual.app import App
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
-def text_of(app: OperatorScreen) -> str:
+def text_of(app: App[None]) -> str:
     """What the topmost screen shows, a line each, without trailing blanks."""
     compositor = app.screen._compositor  # pyright: ignore[reportPrivateUsage] - no public way to read cells
     lines = ("".join(segment.text for segment in strip).rstrip() for strip in compositor.render_strips())

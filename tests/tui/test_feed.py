@@ -12,6 +12,7 @@ from arcops import wire
 from arcops.core.errors import ArcopsError, ExitCode
 from arcops.core.phase import Phase
 from arcops.tui.feed import Feed
+from arcops.tui.past import Mark, Point
 from arcops.tui.snapshot import Link, Snapshot
 from tests.tui import scenes
 from tests.tui.fake_daemon import FakeDaemon
@@ -107,10 +108,9 @@ async def test_it_finds_its_way_back_when_the_daemon_is_restarted(socket: Path):
         assert left.status is not None  # still known, but not live
         again = FakeDaemon(socket, scenes.stopped(), scenes.history(10), ("new line",))
         await again.start()
-        found = await listener.until(
-            lambda s: live(s) and s.log.lines == ("new line",) and len(s.history) == 10, "the second was not found"
-        )
+        found = await listener.until(lambda s: live(s) and s.log.lines == ("new line",), "the second was not found")
         assert found.phase is Phase.STOPPED
+        assert len(found.history) == 50  # what the first one told is still true
         await again.die()
 
 
@@ -212,6 +212,97 @@ async def test_history_grows_by_what_is_new(socket: Path):
         found = await listener.until(lambda s: len(s.history) == 52, "the new points did not come")
         assert [point.at for point in found.history] == sorted({point.at for point in found.history})
         assert sum("seconds=3600" in target for target in daemon.asked) == 1
+    await daemon.die()
+
+
+def with_samples(socket: Path, *samples: wire.SamplePoint, status: wire.Status | None = None) -> FakeDaemon:
+    return FakeDaemon(socket, status or scenes.busy(), samples=samples)
+
+
+@pytest.mark.asyncio
+async def test_samples_are_read_once_and_then_only_what_is_new(socket: Path):
+    daemon = with_samples(socket, *scenes.samples(400))
+    daemon.page = 100
+    await daemon.start()
+    async with listening(feed_on(socket)) as listener:
+        first = await listener.until(lambda s: len(s.history) == 394, "not all pages came")  # six of them nobody read
+        assert isinstance(first.history[-1], Point)
+        assert first.history[-1].requests == pytest.approx(0.5)
+        daemon.asked.clear()
+        daemon.samples = (*(daemon.samples or ()), *scenes.samples(2, scenes.NOW + 2))
+        await daemon.say(msgspec.structs.replace(daemon.status, at=scenes.NOW + 2))
+        await listener.until(lambda s: s.now >= scenes.NOW + 2, "no later status")
+        await daemon.say()
+        found = await listener.until(lambda s: len(s.history) == 396, "the new samples did not come")
+        assert found.history[:394] == first.history
+        asked = [target for target in daemon.asked if "/v1/samples" in target]
+        assert asked
+        assert all(f"from={scenes.NOW!r}" in target or f"from={scenes.NOW + 2!r}" in target for target in asked)
+        assert not any("/v1/history" in target for target in daemon.asked)
+    await daemon.die()
+
+
+@pytest.mark.asyncio
+async def test_the_window_of_an_hour_brings_the_minutes_before_the_seconds(socket: Path):
+    minutes = scenes.samples(120, scenes.NOW - 60, step=60)
+    daemon = with_samples(socket, *minutes, *scenes.samples(400))
+    await daemon.start()
+    feed = feed_on(socket)
+    async with listening(feed) as listener:
+        found = await listener.until(lambda s: len(s.history) == 394, "no seconds")
+        assert found.minutes == ()
+        feed.look_through(3600)
+        found = await listener.until(lambda s: bool(s.minutes), "no minutes")
+        assert found.minutes[-1].at + 60 <= found.history[0].at // 60 * 60
+        assert found.minutes[-1].at + 120 > found.history[0].at // 60 * 60
+    await daemon.die()
+
+
+@pytest.mark.asyncio
+async def test_a_restarted_daemon_adds_what_came_while_nobody_looked(socket: Path):
+    daemon = with_samples(socket, *scenes.samples(15))
+    await daemon.start()
+    async with listening(feed_on(socket)) as listener:
+        await listener.until(lambda s: live(s) and len(s.history) == 15, "no samples")
+        await daemon.die()
+        await listener.until(broken, "the death went unnoticed")
+        later = msgspec.structs.replace(scenes.busy(), at=scenes.NOW + 10)
+        again = with_samples(socket, *scenes.samples(15), *scenes.samples(5, scenes.NOW + 10), status=later)
+        await again.start()
+        found = await listener.until(lambda s: live(s) and len(s.history) == 20, "the second's samples did not come")
+        times = [point.at - scenes.NOW for point in found.history]
+        assert times == [*range(-14, 1), *range(6, 11)]  # with a gap where there was no daemon
+        await again.die()
+
+
+@pytest.mark.asyncio
+async def test_another_launch_is_marked_where_it_began(socket: Path):
+    old, new = scenes.samples(30, scenes.NOW - 15, launch="old"), scenes.samples(10)
+    daemon = with_samples(socket, *old, *new)
+    await daemon.start()
+    async with listening(feed_on(socket)) as listener:
+        found = await listener.until(lambda s: len(s.history) > 20, "no samples")
+        # The status says when the launch of now began: earlier than its first number.
+        assert found.marks == (Mark(scenes.NOW - 8_010, "dflash2"),)
+        later = msgspec.structs.replace(
+            scenes.busy(), at=scenes.NOW + 40, backend=scenes.backend(launch_id="next", spawned_at=scenes.NOW + 30)
+        )
+        await daemon.say(later)
+        found = await listener.until(lambda s: len(s.marks) == 2, "the next launch was not marked")
+        assert found.marks[-1] == Mark(scenes.NOW + 30, "dflash2")
+    await daemon.die()
+
+
+@pytest.mark.asyncio
+async def test_a_clock_that_was_set_back_begins_the_past_anew(socket: Path):
+    daemon = with_samples(socket, *scenes.samples(15))
+    await daemon.start()
+    async with listening(feed_on(socket)) as listener:
+        await listener.until(lambda s: len(s.history) == 15, "no samples")
+        daemon.samples = scenes.samples(10, scenes.NOW - 1000)
+        await daemon.say(msgspec.structs.replace(daemon.status, at=scenes.NOW - 1000))
+        found = await listener.until(lambda s: len(s.history) == 10, "the old past is still there")
+        assert found.history[-1].at == scenes.NOW - 1000
     await daemon.die()
 
 

@@ -14,6 +14,8 @@ from tests.tmux import Terminal, terminal
 from tests.tui import scenes
 from tests.tui.fake_daemon import FakeDaemon
 
+RECORDING = Path(__file__).resolve().parent.parent / "data" / "recording" / "recording.gz"
+
 
 async def see(there: Terminal, wanted: Callable[[str], bool], why: str) -> str:
     """Wait for a screen beside the fake daemon, which runs in this event loop."""
@@ -77,3 +79,44 @@ def test_importing_the_screen_loads_neither_pydantic_nor_a_yaml_parser():
     code = "import sys, arcops.tui.app; print([m for m in ('pydantic', 'yaml', 'arcops.config') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.processes
+def test_the_screen_does_not_load_the_command_line_of_its_http_client():
+    """3 MB, and a twentieth of a second before the first paint."""
+    code = (
+        "import sys, arcops.tui.app, arcops.tui.views.overview, httpx; httpx.Client().close(); "
+        "print([m for m in ('click', 'pygments') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.processes
+def test_a_recording_is_played_without_a_daemon(runtime_dir: Path):
+    environment = {"XDG_RUNTIME_DIR": str(runtime_dir), "PYTHONPATH": os.getcwd()}
+    command = f"sh -c '{' '.join(program('tui', '--replay', str(RECORDING)))}; echo left with $?; cat'"
+    with terminal(command, environment, (100, 30)) as there:
+        there.until(lambda text: "▶ recording of" in text and "● serving demo-dflash2" in text, "it is not played")
+        there.press("Space")
+        there.until(lambda text: "‖ recording of" in text, "it does not stand still")
+        there.press("S-Right")
+        there.until(lambda text: "at 01:0" in text, "it does not go on by a minute")
+        there.press("3")
+        there.until(lambda text: "[3 logs]" in text and "POST /v1/completions" in text, "the log is not shown")
+        there.press("x")
+        there.until(lambda text: "it takes no orders" in text, "an order is not refused")
+        there.press("q")
+        there.until(lambda text: "left with 0" in text, "it did not end well")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("name", "says", "code"), [("pyproject.toml", "no recording", 1), ("nothing", "No such", 2)])
+def test_what_is_no_recording_is_refused_in_a_sentence(runtime_dir: Path, name: str, says: str, code: int):
+    environment = {"XDG_RUNTIME_DIR": str(runtime_dir), "PYTHONPATH": os.getcwd()}
+    command = f"sh -c '{' '.join(program('tui', '--replay', name))}; echo left with $?; cat'"
+    with terminal(command, environment, (100, 30)) as there:
+        text = there.until(lambda text: "left with" in text, "it did not end")
+    assert f"left with {code}" in text
+    assert says in text
+    assert "Traceback" not in text

@@ -1,6 +1,7 @@
 """Work for the server while costs are measured."""
 
 import threading
+import time
 from types import TracebackType
 from typing import Self
 
@@ -10,6 +11,35 @@ ANSWER_WITHIN = 120.0
 """Seconds for one completion of 256 tokens; it takes about one."""
 PAUSE = 0.2
 """Seconds between two completions."""
+
+
+class Chatter:
+    """So many lines in the backend's log each second, until it is left: its access log has one for each request."""
+
+    def __init__(self, port: int, lines_per_second: float) -> None:
+        self._url = f"http://127.0.0.1:{port}/ping"
+        self._every = 1.0 / lines_per_second
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.said = 0
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        with httpx.Client(trust_env=False, timeout=ANSWER_WITHIN) as client:
+            while not self._done.wait(max(0.0, due - time.monotonic())):
+                client.get(self._url)
+                self.said += 1
+                due += self._every
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join(ANSWER_WITHIN)
 
 
 class Load:

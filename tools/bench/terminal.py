@@ -13,6 +13,8 @@ from types import TracebackType
 from typing import Self
 
 COLUMNS, ROWS = 160, 48
+KEPT = 1_000_000
+"""Bytes of what was painted last that are kept."""
 
 
 class Terminal:
@@ -22,6 +24,8 @@ class Terminal:
         self._began = time.monotonic()
         self.first_paint: float | None = None
         self.painted = 0
+        self._recent = bytearray()
+        self._more = threading.Condition()
         self.pid, self._master = pty.fork()
         if self.pid == 0:
             os.execvpe(argv[0], list(argv), {**env, "TERM": "xterm-256color"})  # noqa: S606 - the child of the fork
@@ -38,9 +42,25 @@ class Terminal:
             if not data:
                 return
             self.painted += len(data)
+            with self._more:
+                self._recent += data
+                del self._recent[:-KEPT]
+                self._more.notify_all()
             # Terminal queries come first; the first screen is a good deal longer.
             if self.first_paint is None and self.painted > 2000:
                 self.first_paint = time.monotonic() - self._began
+
+    def effect_of(self, key: bytes, text: str, within: float = 10.0) -> float:
+        """Seconds from pressing the key until that text has been painted, all of it in one piece. SystemExit if it is
+        not."""
+        wanted = text.encode()
+        with self._more:
+            self._recent.clear()
+            pressed = time.monotonic()
+            os.write(self._master, key)
+            if not self._more.wait_for(lambda: wanted in self._recent, within):
+                raise SystemExit(f"key {key!r} has not painted {text!r} within {within:g} s")
+            return time.monotonic() - pressed
 
     def __enter__(self) -> Self:
         return self

@@ -12,11 +12,15 @@ from arcops.tui.snapshot import Snapshot
 class NoticePanel(Panel):
     """A line each, most of the time none."""
 
+    brief = False
+    """Another view than the overview needs the lines: what stands there every day is left out of a small screen."""
+
     def lines(self, snapshot: Snapshot, room: Room) -> Lines:
-        return tuple(_notices(snapshot, room.width, tall=room.tall))
+        lines = tuple(_notices(snapshot, room.width))
+        return lines if self.brief and not room.tall else (*lines, *_survival(snapshot, room.width, room.tall))
 
 
-def _notices(snapshot: Snapshot, width: int, *, tall: bool) -> Iterator[Line]:
+def _notices(snapshot: Snapshot, width: int) -> Iterator[Line]:
     age = snapshot.numbers_age
     rates = snapshot.rates
     if snapshot.serves and rates.prefilling is not None and rates.at is not None:
@@ -26,7 +30,6 @@ def _notices(snapshot: Snapshot, width: int, *, tall: bool) -> Iterator[Line]:
     for trouble in () if snapshot.status is None else snapshot.status.trouble:
         for number, text in enumerate(words.wrapped(trouble, width - 2, most=2)):
             yield _warning(text) if number == 0 else (plain(f"  {text}"),)
-    yield from _survival(snapshot, width, tall)
 
 
 def _survival(snapshot: Snapshot, width: int, tall: bool) -> Iterator[Line]:

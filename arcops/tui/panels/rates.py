@@ -1,79 +1,64 @@
-"""How fast tokens go in and come out, now and lately."""
+"""How fast tokens go in and come out, now and lately, where there is no room for plots with axes of their own."""
 
-from collections.abc import Callable
-
-from arcops import wire, words
+from arcops import words
+from arcops.core.rates import Rates
 from arcops.tui import plot
 from arcops.tui.ink import Ink, Line, Lines, plain, quiet, rule, strong
 from arcops.tui.panels.base import Panel, Room
+from arcops.tui.panels.plots import DECODE, PREFILL, Subject, column_words, marked
+from arcops.tui.past import Rollup
 from arcops.tui.snapshot import Snapshot
 
-_LABEL = 9
+_LABEL = 8
 _VALUE = 13
-_PEAK = 16
-_AXIS = 10
-_ROWS = 3
-"""Lines of a plot where there is room."""
+_PEAK = 15
 
 
 class RatesPanel(Panel):
-    """Prefill and decode over the window, each with a plot of the seconds behind it."""
+    """Prefill and decode over the window, a row each with the time behind it, above one axis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wanted = True
+        """There are no plots of their own."""
+        self._rollups: tuple[Rollup, ...] = ()
 
     def lines(self, snapshot: Snapshot, room: Room) -> Lines:
-        if not snapshot.serves:
+        if not self.wanted or not snapshot.serves:
             return ()
         rates = snapshot.rates
-        title = rule("Rates", room.width, remark=snapshot.window_words)
         if rates.at is None or rates.absent is not None:
+            title = rule("Rates", room.width, remark=snapshot.window_words)
             return (title, (plain(words.unknown(rates.absent or "")),))
-        speed = "" if rates.prefill_speed is None else f"{words.tokens_per_second(rates.prefill_speed)} while at it; "
-        prefill = speed + "counted when complete"
+        columns = max(1, room.width - _LABEL - _VALUE - 2 - _PEAK)
+        seconds = plot.seconds_per_column(snapshot.window, columns)
+        title = rule("Rates", room.width, remark=f"{snapshot.window_words} · {column_words(PREFILL, seconds)}")
+        self._follow(snapshot, seconds)
         rows = (
-            ("prefill", rates.prefill, _prefill, prefill),
-            ("decode", rates.decode, _decode, "all requests together"),
+            _row(subject, rates, rollup.columns(snapshot.now, columns))
+            for subject, rollup in zip((PREFILL, DECODE), self._rollups, strict=True)
         )
-        draw = _tall if room.tall else _flat
-        lines = (draw(snapshot, room.width, label, value, get, remark) for label, value, get, remark in rows)
-        return (title, *(line for block in lines for line in block))
+        marks = marked(snapshot.marks, self._rollups[0].last(snapshot.now), columns, seconds)
+        axis = plot.time_axis(columns, seconds, marks)
+        return (title, *rows, (quiet(" " * (_LABEL + _VALUE + 1) + "└" + axis),))
+
+    def _follow(self, snapshot: Snapshot, seconds: int) -> None:
+        if not self._rollups or self._rollups[0].step != seconds:
+            self._rollups = tuple(
+                Rollup(subject.series[0], seconds, most=subject.most) for subject in (PREFILL, DECODE)
+            )
+        for rollup in self._rollups:
+            rollup.follow(snapshot.history, snapshot.minutes)
 
 
-def _prefill(point: wire.HistoryPoint) -> float | None:
-    return point.prefill
-
-
-def _decode(point: wire.HistoryPoint) -> float | None:
-    return point.decode
-
-
-Getter = Callable[[wire.HistoryPoint], float | None]
-
-
-def _past(snapshot: Snapshot, get: Getter, columns: int) -> tuple[tuple[float | None, ...], float | None]:
-    """What to plot, and its peak; None without any known value."""
-    seconds = plot.seconds_per_column(snapshot.window, columns)
-    values = plot.buckets(snapshot.history, get, snapshot.now, columns, seconds)
-    return values, max((value for value in values if value is not None), default=None)
-
-
-def _flat(snapshot: Snapshot, width: int, label: str, value: float | None, get: Getter, _: str) -> Lines:
-    values, peak = _past(snapshot, get, max(1, width - _LABEL - _VALUE - 2 - _PEAK))
-    (drawn,) = plot.plot(values, peak or 0.0, 1)
-    tail = "  no history" if peak is None else f"  peak {words.number(peak)}"
-    if get is _prefill and snapshot.rates.prefilling is not None:
-        tail = "  counted at end"  # the 0 before it is true, and would mislead
-    return ((*_head(label, value), plain("  "), (drawn, Ink.BAR), quiet(tail)),)
-
-
-def _tall(snapshot: Snapshot, width: int, label: str, value: float | None, get: Getter, remark: str) -> Lines:
-    columns = max(1, width - _AXIS - 2)
-    values, peak = _past(snapshot, get, columns)
-    head = (*_head(label, value), quiet(f"  {remark}"))
-    if peak is None:
-        return (head, (quiet("no history"),), *((plain(""),) for _ in range(_ROWS - 1)))
-    scale = [f"{words.number(peak)} ┤", *[" │"] * (_ROWS - 2), "0 ┤"]
-    drawn = plot.plot(values, peak, _ROWS)
-    return (head, *((quiet(mark.rjust(_AXIS)), (row, Ink.BAR)) for mark, row in zip(scale, drawn, strict=True)))
-
-
-def _head(label: str, value: float | None) -> Line:
-    return (quiet(label.ljust(_LABEL)), strong(words.tokens_per_second(value).rjust(_VALUE)))
+def _row(subject: Subject, rates: Rates, values: tuple[float | None, ...]) -> Line:
+    peak = max((value for value in values if value is not None), default=None)
+    top = 0.0 if peak is None else plot.round_top(peak)
+    (drawn,) = plot.plot(values, top, 1)
+    tail = " no history" if peak is None else f" to {plot.scale_number(top)}"
+    if subject is PREFILL and rates.prefilling is not None:
+        # The number before it is true, and would mislead: vLLM counts a prompt when its prefill is complete.
+        live = rates.prefilling.rate
+        tail = " counted at end" if live is None else f" now {words.number(live)}"
+    label, value = subject.title.lower().ljust(_LABEL), subject.value(rates).rjust(_VALUE)
+    return (quiet(label), strong(value), plain("  "), (drawn, Ink.BAR), quiet(tail))

@@ -1,64 +1,80 @@
 """The requests, together with the KV cache that they fill."""
 
-from collections.abc import Iterator
-
 from arcops import words
 from arcops.core.rates import Rates
 from arcops.tui import plot
-from arcops.tui.ink import Ink, Line, Lines, Piece, length, plain, quiet, rule, strong
+from arcops.tui.ink import Ink, Line, Lines, length, plain, quiet, rule, strong
 from arcops.tui.panels.base import Panel, Room
 from arcops.tui.snapshot import Snapshot
 
 _FULL = 0.9
 """Share of the KV cache from which on requests are about to wait or to be preempted."""
 _LONGEST_BAR = 40
+_COUNT = 5
+"""Cells of a number of requests: what is to its right does not move."""
+_REASONS = ("error", "abort", "length", "stop")
+"""vLLM's words for how a request ends, what is worth a look first."""
 
 
 class RequestsPanel(Panel):
-    """Running and waiting, KV usage; and in small what has finished, and how."""
+    """Running and waiting, KV usage; and what has finished over the window, and how."""
 
     def lines(self, snapshot: Snapshot, room: Room) -> Lines:
         if not snapshot.serves:
             return ()
-        rates = snapshot.rates
-        return (rule("Requests", room.width), _now(rates, room.width), _past(rates, room.width))
+        title = rule("Requests", room.width, remark=_finished(snapshot, room.width - len("── Requests ·  ─")))
+        backend = None if snapshot.status is None else snapshot.status.backend
+        most = None if backend is None else backend.max_running
+        return (title, _now(snapshot.rates, most, room.width), _past(snapshot.rates, room.width))
 
 
-def _now(rates: Rates, width: int) -> Line:
+def _now(rates: Rates, most: int | None, width: int) -> Line:
     if rates.at is None:
         return (plain(words.unknown(rates.absent or "")),)
     head: Line = (
-        quiet("running "),
-        strong(words.count(rates.running)),
-        quiet("   waiting "),
-        strong(words.count(rates.waiting)),
+        quiet("running"),
+        strong(f" {words.count(rates.running):>{_COUNT}}"),
+        *(() if most is None else (quiet(f" of {most:,}"),)),
+        quiet("   waiting"),
+        strong(f" {words.count(rates.waiting):>{_COUNT}}"),
         quiet("   KV cache "),
     )
     if rates.kv_usage is None:
         return (*head, plain("unknown: the server does not say"))
-    remark = "  nearly full" if rates.kv_usage >= _FULL else ""
-    ink = Ink.WARN if remark else Ink.BAR
-    cells = min(_LONGEST_BAR, max(4, width - length(head) - len(" 100.0 %") - len(remark)))
-    filled, empty = plot.bar(rates.kv_usage, cells)
-    return (*head, (filled, ink), quiet(empty), strong(f" {words.percent(rates.kv_usage)}"), (remark, ink))
+    full = rates.kv_usage >= _FULL
+    held = "" if rates.kv_capacity is None else f" of {words.count(rates.kv_capacity)} tok"
+    figure = f" {words.percent(rates.kv_usage):>7}"
+    remark = " nearly full" if full else ""
+    rest = width - length(head) - len(figure)
+    tail = next((text for text, bar in ((held + remark, 12), (remark, 4)) if rest - len(text) >= bar), "")
+    filled, empty = plot.bar(rates.kv_usage, min(_LONGEST_BAR, max(4, rest - len(tail))))
+    ink = Ink.WARN if full else Ink.BAR
+    return (*head, (filled, ink), quiet(empty), strong(figure), (tail, Ink.WARN if full else Ink.QUIET))
 
 
 def _past(rates: Rates, width: int) -> Line:
-    """As much as fits, the most important first."""
-    line: list[Piece] = []
-    for label, value in _facts(rates):
-        piece = f"{' · ' if line else ''}{label} "
-        if length(tuple(line)) + len(piece) + len(value) > width:
+    """Each number keeps its place; the last ones are left out where there is no room."""
+    finished = "unknown" if rates.requests is None else f"{words.number(rates.requests)} req/s"
+    hits = "unseen" if rates.prefix_hit_rate is None else words.percent(rates.prefix_hit_rate)
+    line: Line = (quiet("finished"), strong(f" {finished:>10}"))
+    for label, value in (("preempted", f"{words.count(rates.preemptions):>{_COUNT}}"), ("prefix hits", f"{hits:>7}")):
+        longer = (*line, quiet(f"  {label}"), plain(f" {value}"))
+        if length(longer) > width:
             break
-        line += [quiet(piece), plain(value)]
-    return tuple(line)
+        line = longer
+    return line
 
 
-def _facts(rates: Rates) -> Iterator[tuple[str, str]]:
-    yield "finished", "unknown" if rates.requests is None else f"{words.number(rates.requests)}/s"
-    for reason, many in sorted((rates.finished or {}).items(), key=lambda item: -item[1]):
-        if many:
-            yield words.clean(reason), words.count(many)
-    yield "preemptions", words.count(rates.preemptions)
-    if rates.prefix_hit_rate is not None:
-        yield "prefix hits", words.percent(rates.prefix_hit_rate)
+def _finished(snapshot: Snapshot, width: int) -> str:
+    """The window, and how many requests ended how within it: as much as fits, in an order that does not change."""
+    found = snapshot.rates.finished
+    text = snapshot.window_words
+    if snapshot.rates.absent is not None or found is None:
+        return text
+    if not any(found.values()):
+        return f"{text} · none finished"
+    for name in (*(name for name in _REASONS if name in found), *sorted(set(found) - {*_REASONS})):
+        longer = f"{text} · {words.clean(name)} {words.count(found[name])}"
+        if found[name] and len(longer) <= width:
+            text = longer
+    return text

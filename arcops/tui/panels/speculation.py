@@ -3,12 +3,13 @@
 from arcops import words
 from arcops.core.rates import Speculation
 from arcops.tui import plot
-from arcops.tui.ink import Ink, Line, Lines, Piece, plain, quiet, rule, strong
+from arcops.tui.ink import Ink, Line, Lines, Piece, length, plain, quiet, rule, strong
 from arcops.tui.panels.base import Panel, Room
 from arcops.tui.snapshot import Snapshot
 
 _LABEL = 12
 _LONGEST_BAR = 16
+_NOT_TIMED = "over one token a step; not measured against target-only"
 
 
 class SpeculationPanel(Panel):
@@ -26,18 +27,32 @@ class SpeculationPanel(Panel):
         if found is None:
             why = snapshot.rates.absent or f"nothing was drafted in the {window}"
             return (title, (plain(words.unknown(why)),))
-        return (title, _figures(found), *_positions(found.per_position, room))
+        lines = (title, _figures(found, room.width), *_positions(found.per_position, room))
+        return (*lines, _speed_up(found)) if room.tall else lines
 
 
-def _figures(found: Speculation) -> Line:
-    return (
-        quiet("acceptance ".ljust(_LABEL)),
-        strong(words.percent(found.acceptance)),
-        quiet("   tokens per step "),
-        strong(f"{found.tokens_per_step:.2f}"),
-        quiet("   drafts "),
-        plain(words.count(found.drafts)),
+def _figures(found: Speculation, width: int) -> Line:
+    """As much as fits, the most important first."""
+    parts = (
+        ("acceptance ".ljust(_LABEL), f"{words.percent(found.acceptance):>7}", ""),
+        ("   tokens per step ", f"{found.tokens_per_step:.2f}", ""),
+        (" (without a draft ", "1", ")"),
+        ("   accepted ", f"{found.tokens_per_step - 1.0:.2f}", " a draft"),
+        ("   drafts ", words.count(found.drafts), ""),
     )
+    line: Line = ()
+    for label, value, rest in parts:
+        longer = (*line, quiet(label), strong(value), quiet(rest))
+        if line and length(longer) > width:
+            break
+        line = longer
+    return line
+
+
+def _speed_up(found: Speculation) -> Line:
+    """What it is, and what it is not: a step with a draft also takes longer than one without."""
+    times = f"× {found.tokens_per_step:.2f}"
+    return (quiet("speed-up".ljust(_LABEL)), strong(times), plain(f" {_NOT_TIMED}"))
 
 
 def _positions(shares: tuple[float, ...], room: Room) -> Lines:

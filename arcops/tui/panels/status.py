@@ -58,6 +58,9 @@ def _whereabouts(snapshot: Snapshot) -> Iterator[str]:
 class StatusPanel(Panel):
     """The sentence, and what belongs to it: the order under way, the failure with its hint, the next try."""
 
+    brief = False
+    """Another view than the overview needs the lines: of a failure the hint alone, where the screen is not tall."""
+
     def lines(self, snapshot: Snapshot, room: Room) -> Lines:
         match snapshot.link:
             case Link.CONNECTING:
@@ -68,7 +71,7 @@ class StatusPanel(Panel):
                 pass
         if snapshot.status is None:
             return ()
-        standing = _standing(snapshot, snapshot.status, room.width)
+        standing = _standing(snapshot, snapshot.status, room.width, brief=self.brief and not room.tall)
         if not snapshot.stale:
             return standing
         return (*_silent(snapshot, room.width), *(tuple(quiet(text) for text, _ in line) for line in standing))
@@ -89,24 +92,41 @@ def _silent(snapshot: Snapshot, width: int) -> Lines:
     return _said("!", Ink.BAD, "no word", text, width)
 
 
-def _standing(snapshot: Snapshot, status: wire.Status, width: int) -> Lines:
+def _standing(snapshot: Snapshot, status: wire.Status, width: int, *, brief: bool) -> Lines:
     symbol, ink = _LOOKS[snapshot.phase] if snapshot.phase is not None else ("?", Ink.WARN)
     phase = words.clean(status.phase)
-    rest = words.sentence(status, snapshot.now).removeprefix(phase).lstrip()
+    rest = _without_echo(status, words.sentence(status, snapshot.now).removeprefix(phase).lstrip())
     lines = list(_said(symbol, ink, phase, rest, width))
     if not status.order.committed:
         lines += _detail(f"order {status.order.id}", _under_way(status.order), width)
     elif status.order.standing_in is not None:
         lines += _detail(f"order {status.order.id}", _standing_in(status.order), width)
     if status.failure is not None and snapshot.phase not in _WELL:
-        lines += _detail(f"cause ({words.clean(status.failure.cause)})", status.failure.summary, width)
-        lines += _detail("hint", status.failure.hint, width)
-        lines += _detail("log", status.failure.evidence, width)
+        lines += _failure(status.failure, status.reason, width, brief=brief)
     else:
-        lines += _outcome(status, width)
+        lines += _outcome(status, width, brief=brief)
     if status.retry_at is not None:
         lines += _detail("next try", f"in {words.countdown(status.retry_at - snapshot.now)}", width)
     return tuple(lines)
+
+
+def _failure(failure: wire.FailureInfo, reason: str, width: int, *, brief: bool) -> Lines:
+    """Its cause, what to do, and what the log says; the cause is not explained twice."""
+    if brief:
+        return _detail("hint", failure.hint, width, most=1)
+    known = words.clean(failure.summary) == words.clean(reason)
+    cause = ("cause", failure.cause) if known else (f"cause ({words.clean(failure.cause)})", failure.summary)
+    return (
+        *_detail(*cause, width),
+        *_detail("hint", failure.hint, width),
+        *_detail("log", failure.evidence, width),
+    )
+
+
+def _without_echo(status: wire.Status, sentence: str) -> str:
+    """A reason that only says the phase again, and the name that the line above has, is none."""
+    served = None if status.backend is None else status.backend.served_name
+    return sentence.removesuffix(words.clean(f": {status.phase} {served}"))
 
 
 def _under_way(order: wire.OrderInfo) -> str:
@@ -121,14 +141,15 @@ def _standing_in(order: wire.OrderInfo) -> str:
     return f"run {order.profile or 'unknown'}; {order.standing_in} stands in for it"
 
 
-def _outcome(status: wire.Status, width: int) -> Lines:
+def _outcome(status: wire.Status, width: int, *, brief: bool) -> Lines:
     """The last order's bad end, for as long as no other order has ended."""
     outcome = status.settled[-1] if status.settled else None
     if outcome is None or outcome.exit_code == 0 or outcome.superseded:
         return ()
     back = f"; back to {outcome.returned_to}" if outcome.returned_to else ""
-    lines = _detail(f"order {outcome.order_id} failed", f"{outcome.summary}{back}", width)
-    return (*lines, *_detail("hint", outcome.hint, width))
+    most = 1 if brief else 3
+    lines = _detail(f"order {outcome.order_id} failed", f"{outcome.summary}{back}", width, most)
+    return (*lines, *_detail("hint", outcome.hint, width, most))
 
 
 def _said(symbol: str, ink: Ink, head: str, rest: str, width: int) -> Lines:
