@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-import re
 import sys
 from pathlib import Path
 
 from arcops import recording
-from arcops.tui.player import PlayerScreen
-from arcops.tui.replay import Replay
+from arcops.tui import exporting
+from arcops.tui.replaying.player import PlayerScreen
+from arcops.tui.replaying.replay import Replay
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDING = ROOT / "tests" / "data" / "recording" / "recording.gz"
@@ -16,8 +16,6 @@ PICTURE = ROOT / "docs" / "screen.svg"
 SIZE = (120, 40)
 MOMENT = 195.0
 """Seconds after the beginning of the recording: a load of three requests a second goes on."""
-_FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
-"""They would be fetched from elsewhere; any font of equal width does."""
 
 
 async def picture(file: Path = RECORDING, moment: float = MOMENT, size: tuple[int, int] = SIZE) -> str:
@@ -27,7 +25,7 @@ async def picture(file: Path = RECORDING, moment: float = MOMENT, size: tuple[in
     async with app.run_test(size=size) as pilot:
         replay.seek(moment)
         await pilot.pause(0.5)
-        return _FONTS.sub("", app.export_screenshot(title="arcops tui"))
+        return exporting.self_contained(app.export_screenshot(title="arcops tui"))
 
 
 def main() -> None:

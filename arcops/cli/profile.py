@@ -1,8 +1,8 @@
 """`arcops profile`: the profiles of this user, and what each would start."""
 
-import difflib
 import os
 import shlex
+from collections.abc import Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -214,28 +214,29 @@ def _words(argv: tuple[str, ...]) -> list[str]:
 
 
 def _show_difference(one: "Launch", other: "Launch", *, as_json: bool) -> None:
-    changes = [line for line in difflib.ndiff(_comparable(one), _comparable(other)) if line.startswith(("- ", "+ "))]
+    """What either says and the other does not, by flag and by variable, secrets hidden."""
+    from arcops.core.difference import of_launches
+    from arcops.core.launch import redact
+
+    changes = of_launches(redact(one), redact(other))
+    variables = {name for name, _ in (*one.environment, *other.environment)}
+    was = [_said(change.name, change.was, variables) for change in changes if change.was is not None]
+    becomes = [_said(change.name, change.becomes, variables) for change in changes if change.becomes is not None]
     if as_json:
-        output.json_data(
-            {
-                "only": {one.profile: [line[2:] for line in changes if line[0] == "-"]},
-                "other": {other.profile: [line[2:] for line in changes if line[0] == "+"]},
-            }
-        )
+        output.json_data({"only": {one.profile: was}, "other": {other.profile: becomes}})
         return
     output.data(f"--- {one.profile}\n+++ {other.profile}")
-    for line in changes:
+    for line in (*(f"- {said}" for said in was), *(f"+ {said}" for said in becomes)):
         output.data(output.printable(line))
 
 
-def _comparable(launch: "Launch") -> list[str]:
-    from arcops.core.launch import redact
+def _said(name: str, value: str, variables: Set[str]) -> str:
+    """`--max-num-seqs 4`, `OMP_NUM_THREADS=8`, `set-up script /env.sh`; a switch is its name alone."""
+    from arcops.core.difference import OFF, ON
 
-    shown = redact(launch)
-    words = [line.strip() for line in _words(shown.argv)]
-    return [
-        *(f"{name}={value}" for name, value in shown.environment),
-        *([f"setup {launch.setup}"] if launch.setup else []),
-        *(f"lock {lock}" for lock in launch.locks),
-        *words,
-    ]
+    if name in variables:
+        return f"{name}={value}"
+    switch = name.startswith("--") and value in {ON, OFF}
+    if not switch:
+        return f"{name} {value}"
+    return name if value == ON else f"--no-{name[2:]}"

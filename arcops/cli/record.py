@@ -210,8 +210,8 @@ class Recorder:
                 async for page in self._client.follow_logs(LOG_LINES, supervisor=supervisor):
                     if supervisor and page.of != "supervisor":
                         await self._over.wait()  # an earlier daemon, which does not tell its own log
-                    # Nothing wider is ever shown, and one line may not fill the file.
-                    lines = tuple(line[: words.MAX_LINE] for line in page.lines)
+                    # Nothing wider is ever shown but that it was wider, and one line may not fill the file.
+                    lines = tuple(line[: words.MAX_LINE + 1] for line in page.lines)
                     self._write_lines(page.launch_id, lines, supervisor=supervisor, anew=anew)
                     anew = False
             await asyncio.sleep(RETRY)

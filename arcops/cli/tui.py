@@ -30,7 +30,7 @@ def tui(
             exit_code=ExitCode.USAGE,
         )
     if replay is not None:
-        from arcops.tui.player import run as play
+        from arcops.tui.replaying.player import run as play
 
         raise typer.Exit(play(replay))
     instance = instance_of(ctx)
@@ -41,6 +41,7 @@ def tui(
 
 
 def _on_a_terminal() -> bool:
-    """Whether both ends are a terminal that can move its cursor. A closed stream (`<&-`) is None."""
-    ends = (sys.stdin, sys.stdout)
+    """Whether all ends are a terminal that can move its cursor. A closed stream (`<&-`) is None; the screen is painted
+    on stderr, which Textual takes, so that one in a file would leave the terminal empty."""
+    ends = (sys.stdin, sys.stdout, sys.stderr)
     return os.environ.get("TERM") != "dumb" and all(end is not None and end.isatty() for end in ends)

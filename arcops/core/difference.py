@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast
 
 from arcops.core.launch import HIDDEN
 
@@ -27,6 +27,33 @@ class Change:
     """None: it is not there."""
     becomes: str | None
     """None: it is not there any more."""
+
+
+class Launched(Protocol):
+    """What is compared of a launch, with its secrets hidden already."""
+
+    @property
+    def argv(self) -> tuple[str, ...]: ...
+    @property
+    def environment(self) -> tuple[tuple[str, str], ...]: ...
+    @property
+    def setup(self) -> str | None: ...
+    @property
+    def locks(self) -> tuple[str, ...]: ...
+
+
+def of_launches(old: Launched, new: Launched) -> tuple[Change, ...]:
+    """What the launch `new` does differently from `old`: the command line first, then the rest by name."""
+    return (*of_arguments(old.argv, new.argv), *of_variables(_rest(old), _rest(new)))
+
+
+def _rest(launch: Launched) -> Mapping[str, str]:
+    rest = dict(launch.environment)
+    if launch.setup is not None:
+        rest["set-up script"] = launch.setup
+    if launch.locks:
+        rest["locks"] = ", ".join(launch.locks)
+    return rest
 
 
 def of_arguments(old: Sequence[str], new: Sequence[str]) -> tuple[Change, ...]:

@@ -36,7 +36,10 @@ class Limits:
 
     @property
     def stop(self) -> float:
-        """The longest that an orderly stop may take, from the order to `stopped` or `stuck`."""
+        """The longest that a stop may take by these, from the order to `stopped` or `stuck`.
+
+        Beside them, what outlives SIGKILL is waited for (`KILL_PATIENCE` in core/decide/falling.py).
+        """
         return self.drain + self.stop_grace + self.clear
 
 

@@ -47,7 +47,14 @@ async def for_a_client(function: Callable[P, T], *args: P.args, **kwargs: P.kwar
 
     with _counting:
         _asked += 1
-    return await on_a_thread(read)
+    try:
+        reading = _begun(read)[1]
+    except TimeoutError as error:
+        # What was counted was not begun.
+        with _counting:
+            _asked -= 1
+        raise ArcopsError(f"nothing can be read now: {error}", hint="who has so many threads or processes?") from error
+    return await reading
 
 
 class Aside(Generic[T]):
@@ -82,7 +89,7 @@ def _counted(attempts: int) -> str:
 
 
 def _begun(function: Callable[[], T]) -> tuple[threading.Thread, "asyncio.Future[T]"]:
-    """A thread that does it, and what will have its result."""
+    """A thread that does it, and what will have its result. Raises TimeoutError where the system gives none."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -99,6 +106,17 @@ def _begun(function: Callable[[], T]) -> tuple[threading.Thread, "asyncio.Future
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(lambda: None if future.done() else setter(value))
 
-    thread = threading.Thread(target=run, daemon=True, name="aside")
-    thread.start()
-    return thread, future
+    return begin(run, "aside"), future
+
+
+def begin(function: Callable[[], object], name: str) -> threading.Thread:
+    """A thread that does `function`, and that the end of the daemon does not wait for. Raises TimeoutError.
+
+    The system may give none: a limit on tasks is shared with whatever else runs in the unit, or as the user.
+    """
+    thread = threading.Thread(target=function, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise TimeoutError(f"no thread can be started ({error})") from error
+    return thread

@@ -5,7 +5,6 @@ import errno
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +15,7 @@ from arcops.core.phase import Phase
 from arcops.core.progress import StartProgress, advance
 from arcops.core.quantity import Known, Unknown
 from arcops.core.world import Backend, Cause, Ending, ProcessId
+from arcops.daemon.aside import begin
 from arcops.daemon.belongings import NOTED_EVERY, NOTED_EVERY_AT_THE_START, Belongings
 from arcops.daemon.checkpoint import NOWHERE, Checkpoints, Point
 from arcops.daemon.kernel_word import RECENT, KernelWord, Lines
@@ -342,7 +342,8 @@ class LiveBackend:
             self._unwatch(one)
         if self._child is not None and self._child.poll() is None:
             # Gone, and to be reaped in a moment: on a thread, for the loop waits for nobody.
-            threading.Thread(target=self._child.wait, name="reaper", daemon=True).start()
+            with suppress(TimeoutError):  # no thread to be had: a zombie until the supervisor ends
+                begin(self._child.wait, "reaper")
         with suppress(OSError):
             cgroup.remove(self.record.enclosure)
         self.belongings.remove()

@@ -2,9 +2,11 @@
 
 import threading
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 import structlog
 
+from arcops.daemon.aside import begin
 from arcops.machine import launch_folder
 from arcops.machine.record import LaunchRecord
 
@@ -59,8 +61,10 @@ class Belongings:
             self._noted_at = float("-inf")
             return
         self._noted_at = now
-        self._noting = threading.Thread(target=self._note, args=(pids,), name="belongings", daemon=True)
-        self._noting.start()
+        try:
+            self._noting = begin(partial(self._note, pids), "belongings")
+        except TimeoutError as error:
+            self._unnoted = f"the shared memory of launch {self._launch_id} cannot be noted: {error}"
 
     def _note(self, pids: tuple[int, ...]) -> None:
         try:
@@ -75,9 +79,10 @@ class Belongings:
 
     def remove(self) -> None:
         """No process of the launch is left. What is not removed by then is so later, or by whoever sweeps."""
-        removing = threading.Thread(target=self._remove, name="belongings", daemon=True)
-        removing.start()
-        removing.join(_REMOVED_WITHIN)
+        try:
+            begin(self._remove, "belongings").join(_REMOVED_WITHIN)
+        except TimeoutError as error:
+            _log.warning("belongings", launch=self._launch_id, left=str(error))
 
     def _remove(self) -> None:
         if self._noting is not None:

@@ -4,6 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from arcops.core.decide.falling import KILL_PATIENCE
 from arcops.core.errors import ArcopsError
 from arcops.core.launch import Limits
 from arcops.daemon.clock import Clock
@@ -12,8 +13,8 @@ ARMED_FOR: Final = 60.0
 """Seconds: who asks for it restarts the unit at once. What was asked and forgotten must not change a later stop."""
 UNIT_GIVES: Final = 240.0
 """Seconds: `TimeoutStopSec=` of the units."""
-OVERHEAD: Final = 15.0
-"""Seconds of a stop beside the backend's own: the history is written, clients are told."""
+OVERHEAD: Final = KILL_PATIENCE + 15.0
+"""Seconds of a stop beside the profile's own: processes outlive SIGKILL, the history is written, clients are told."""
 STOPPED: Final = "stop"
 KEPT: Final = "keep"
 _MARK = "ended"

@@ -79,7 +79,11 @@ def _beat(heart: Heartbeat, turns: Callable[[], int], ended: threading.Event) ->
 def waits_for_disk(pid: int) -> bool:
     """Whether the main thread of a process is in the kernel and cannot be woken: D in /proc/PID/stat.
 
-    Nothing else that it does for long looks so; a SIGKILL would wait for the same end.
+    Nothing else that it does for long looks so; a SIGKILL would wait for the same end. What cannot be looked at (this
+    process is out of descriptors) is no excuse for a loop that does not turn, and no end of the thread that asks.
     """
-    seen = proc.stat(pid)
+    try:
+        seen = proc.stat(pid)
+    except OSError:
+        return False
     return seen is not None and seen.state == "D"

@@ -10,6 +10,7 @@ from dataclasses import fields
 from arcops import wire
 from arcops.config import Config
 from arcops.core.admit import UNDER_WAY
+from arcops.core.difference import Change, of_arguments, of_launches
 from arcops.core.errors import BusyError
 from arcops.core.launch import Launch, redact
 from arcops.core.phase import LATCHED
@@ -21,6 +22,8 @@ from arcops.machine import systemd
 
 _LONGEST = 120
 """Characters of a value that is shown."""
+_COMPARED = frozenset({"argv", "environment", "setup", "locks"})
+"""Fields of a launch that are compared piece by piece."""
 
 
 class Reloader:
@@ -75,37 +78,26 @@ def differences(old: Launch | None, new: Launch) -> Iterator[str]:
         yield "it could not be launched as it stood before"
         return
     before, after = redact(old), redact(new)
-    for field in fields(Launch):
-        was: object = getattr(before, field.name)
-        now: object = getattr(after, field.name)
-        if field.name == "argv":
-            yield from _arguments(before.argv, after.argv)
-        elif was != now:
-            yield f"{field.name}: {_shown(was)} becomes {_shown(now)}"
+    changes = of_launches(before, after)
+    yield from map(_told, changes)
+    if before.argv != after.argv and not of_arguments(before.argv, after.argv):
+        yield "the command line: the same, written in another way"
+    for name in (field.name for field in fields(Launch) if field.name not in _COMPARED):
+        was: object = getattr(before, name)
+        now: object = getattr(after, name)
+        if was != now:
+            yield f"{name}: {_shown(was)} becomes {_shown(now)}"
     if old.environment != new.environment and before.environment == after.environment:
         yield "environment: a value that is not shown"
 
 
-def _arguments(old: tuple[str, ...], new: tuple[str, ...]) -> Iterator[str]:
-    """What the command line loses and gains; an option goes with its value."""
-    was, now = _options(old), _options(new)
-    gone, come = [one for one in was if one not in now], [one for one in now if one not in was]
-    if gone:
-        yield f"no longer in the command line: {_shown(' '.join(gone))}"
-    if come:
-        yield f"new in the command line: {_shown(' '.join(come))}"
-    if was != now and not gone and not come:
-        yield "the command line: its options stand in another order"
-
-
-def _options(argv: tuple[str, ...]) -> list[str]:
-    grouped: list[str] = []
-    for word in argv:
-        if grouped and grouped[-1].startswith("--") and not word.startswith("--"):
-            grouped[-1] += f" {word}"
-        else:
-            grouped.append(word)
-    return grouped
+def _told(change: Change) -> str:
+    """`--max-num-seqs: 4 becomes 8`."""
+    if change.was is None:
+        return f"{change.name}: {_shown(change.becomes)}, which is new"
+    if change.becomes is None:
+        return f"{change.name}: no longer there; it was {_shown(change.was)}"
+    return f"{change.name}: {_shown(change.was)} becomes {_shown(change.becomes)}"
 
 
 def _shown(value: object) -> str:

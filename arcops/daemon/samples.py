@@ -62,8 +62,12 @@ class Samples:
         if len(written) <= MOST_ROWS:
             return _rolled((*written, *waiting), since, until, step)
         # There is more: what is told ends where a step begins that may not be here in whole.
-        end = start_of(written[-1].at, step)
-        return _rolled((*written, *waiting), since, end, step, more=end)
+        end, first = start_of(written[-1].at, step), start_of(since, step)
+        if end > first:
+            return _rolled((*written, *waiting), since, end, step, more=end)
+        # Not even the first step is here in whole. Whoever asks for the rest must not ask for the same again.
+        end, absent = first + step, f"a step has more than {MOST_ROWS} rows on the disk; those beyond are left out"
+        return _rolled((*written, *waiting), since, end, step, more=end, absent=absent)
 
 
 def _seconds(seconds: Sequence[Second], since: float, until: float) -> wire.Samples:

@@ -6,7 +6,6 @@ looked at. So a thread of its own gathers, and no reading of /proc that hangs in
 """
 
 import asyncio
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from time import gmtime, strftime
 
 from arcops.core.quantity import Known, Reading
 from arcops.core.state import State
+from arcops.daemon.aside import begin
 from arcops.daemon.backend import LiveBackend
 from arcops.daemon.clock import Clock
 from arcops.daemon.journal import Journal
@@ -112,12 +112,18 @@ class Scene:
             done.set()
 
         def gather() -> None:
-            _gather(subject, folder, faults)
-            with suppress(RuntimeError):  # The daemon has ended meanwhile, and nobody wants to know.
-                loop.call_soon_threadsafe(finished)
+            try:
+                _gather(subject, folder, faults)
+            finally:
+                with suppress(RuntimeError):  # The daemon has ended meanwhile, and nobody wants to know.
+                    loop.call_soon_threadsafe(finished)
 
+        try:
+            begin(gather, "evidence")
+        except TimeoutError as error:
+            self._tell(subject, state, f"no evidence of {subject.what} is kept: {error}")
+            return
         self._gathering += 1
-        threading.Thread(target=gather, name="evidence", daemon=True).start()
         try:
             async with asyncio.timeout(TOLD_WITHIN):
                 await done.wait()

@@ -40,6 +40,7 @@ class Database:
     def __init__(self, path: str, make: Fill, rescue: Fill, recovered: str | None = None) -> None:
         """Raises OSError and sqlite3.Error: see `open`."""
         self._path = path
+        self._staged = f"{path}.new"
         self._make = make
         self._rescue = rescue
         self.recovered = recovered
@@ -126,10 +127,22 @@ class Database:
             return False
 
     def _mend(self) -> None:
-        if not self._open and os.path.exists(self._path):
-            self._reopen()
+        if not self._open:
+            self._finish()
         elif not self._is_in_place():
             self._put_back()
+
+    def _finish(self) -> None:
+        """A renewal that did not come to its end. Its copy is whole, and may be the only one: see `_renew`."""
+        try:
+            if not os.path.lexists(self._path):
+                os.rename(self._staged, self._path)
+        except FileNotFoundError:
+            self._replace_broken("its copy was removed too")
+        except OSError as error:
+            raise StoreError(f"{self._path} cannot be made anew: {error}", may_pass=True) from error
+        else:
+            self._reopen()
 
     def _put_back(self) -> None:
         """The old file has no name any more, and is whole behind our descriptors: all of it is copied."""
@@ -147,7 +160,7 @@ class Database:
 
     def _renew(self, words: str, fill: Fill) -> None:
         """Make the database anew, filled, go on with it, and have `words` told of it."""
-        staged = f"{self._path}.new"
+        staged, aside = self._staged, None
         try:
             for leftover in (staged, f"{staged}-journal", f"{staged}-wal", f"{staged}-shm"):
                 with contextlib.suppress(FileNotFoundError):
@@ -158,14 +171,15 @@ class Database:
                 # Whole in one file, so that it can be renamed.
                 new.execute("PRAGMA journal_mode = DELETE")
             # First: with its last connection SQLite removes -wal and -shm by their names, which are the new one's soon.
-            self._open = False
+            self._open, self._news = False, words
             for connection in (self._reader, self._writer):
                 connection.close()
             aside = _move_aside(self._path) if os.path.lexists(self._path) else None
             os.rename(staged, self._path)
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{self._path} cannot be made anew: {error}", may_pass=True) from error
-        self._news = words + ("" if aside is None else f"; the file that was there is kept as {aside}")
+        if aside is not None:
+            self._news = f"{words}; the file that was there is kept as {aside}"
         self._reopen()
 
     def _reopen(self) -> None:

@@ -36,9 +36,9 @@ _SOCKET_NAME = 37
 _LAUNCH = re.compile(r"[0-9]{14}-[0-9a-f]+")
 _LINK, _NOTE = "temporary", "shared-memory"
 _SHARED = "/dev/shm/"  # noqa: S108 - where the kernel has it
-_MADE_BY_VLLM = re.compile(r"(psm_[0-9a-f]+|sem\.mp-\w+|torch_\w+|vllm_[\w.-]+|nccl-\w+)")
-"""Shared memory of Python's, torch's, vLLM's and NCCL's making. What has another name (weights that somebody has laid
-there) is only used by a launch, and is not its to lose."""
+_MADE_BY_VLLM = re.compile(r"(psm_[0-9a-f]+|sem\.(mp|loky)-[\w-]+|torch_\w+|vllm_[\w.-]+|nccl-\w+)")
+"""Shared memory of Python's, joblib's, torch's, vLLM's and NCCL's making. What has another name (weights that somebody
+has laid there) is only used by a launch, and is not its to lose."""
 
 ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType]
 

@@ -24,7 +24,7 @@ def notify(state: str) -> None:
     if not address:
         return
     where = f"\0{address[1:]}" if address.startswith("@") else address
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, suppress(OSError):
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.settimeout(_TAKEN_WITHIN)
         manager.sendto(state.encode(errors="replace"), where)
 

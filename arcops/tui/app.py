@@ -17,8 +17,8 @@ from arcops import words
 from arcops.core.errors import ArcopsError
 from arcops.tui import copying, exporting, profiles, themes
 from arcops.tui.dialogs import ChooseCopy, Help, SaveAs
-from arcops.tui.feed import Feed
 from arcops.tui.keys import VIEW_ACTION, keys_of
+from arcops.tui.live.feed import Feed
 from arcops.tui.ordering import Ordering
 from arcops.tui.panels.base import Panel
 from arcops.tui.panels.keys import KeysPanel
@@ -214,7 +214,7 @@ class OperatorScreen(Ordering):
     @work(exclusive=True, group="take")
     async def action_export_screen(self) -> None:
         """Write the screen as it is now."""
-        picture = self.export_screenshot(title=f"arcops {self._seen.instance}")
+        picture = exporting.self_contained(self.export_screenshot(title=f"arcops {self._seen.instance}"))
         await self._write("Write the screen, as SVG", "screen", "svg", picture)
 
     @work(exclusive=True, group="take")

@@ -1,6 +1,7 @@
 """What the screen leaves on the disk: the screen itself as SVG, and the numbers' history as CSV."""
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,13 @@ HISTORY_STEP = 60.0
 """Seconds a row: what `arcops history --csv` has, and what reaches back for a month."""
 MOST_PAGES = 1000
 """A history without an end is a fault of whoever tells it."""
+
+_FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
+
+
+def self_contained(picture: str) -> str:
+    """A screen as SVG that fetches no font from elsewhere: any font of equal width does."""
+    return _FONTS.sub("", picture)
 
 
 def proposed(instance: str, what: str, suffix: str, now: float) -> str:

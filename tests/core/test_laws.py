@@ -48,6 +48,8 @@ FAULTS = (
     Conduct(dies_after=1.0, wedges=True),
     Conduct(deaf=True),
     Conduct(deaf=True, orphans=True),
+    Conduct(clings=True),
+    Conduct(clings=True, immortal=True),
     Conduct(immortal=True),
     Conduct(models=()),
     Conduct(models=("another",)),
@@ -59,17 +61,8 @@ conducts = st.one_of(st.just(Conduct()), st.sampled_from(FAULTS))
 drains = st.sampled_from([None, 0.0, 30.0])
 pauses = st.sampled_from([0.0, 0.3, 4.0, 40.0, 900.0])
 READINGS = ("lock", "port", "card", "server", "activity", "requests")
-TROUBLES = (
-    "lock",
-    "port",
-    "memory",
-    "desktop",
-    "residue",
-    "unwell",
-    "hang",
-    "mute",
-    *(f"dark {one}" for one in READINGS),
-)
+DARK = tuple(f"dark {one}" for one in READINGS)
+TROUBLES = ("lock", "port", "memory", "desktop", "residue", "unwell", "hang", "mute", *DARK)
 LASTING = (Phase.STOPPED, Phase.BLOCKED, Phase.SERVING, Phase.BACKOFF, Phase.FAILED, Phase.STUCK, Phase.WEDGED)
 
 

@@ -24,7 +24,7 @@ from arcops.daemon import backend, looks
 from arcops.daemon.kernel_word import KernelWord, Lines
 from arcops.daemon.main import configure_logging, serve
 from arcops.machine import kernel_log
-from arcops.machine.gpu import Asker, find_cards
+from arcops.machine.gpu import Asker, CardIdentity, find_cards
 from tests.daemon.rig import Rig
 
 CARD = "0000:0c:00.0"
@@ -97,7 +97,8 @@ def main(folder: Path) -> None:
     looks.find_cards = partial(find_cards, str(folder / "sys"))
     backend.KernelWord = kernel_of(folder)
 
-    def command(node: str) -> tuple[str, ...]:
+    def command(card: CardIdentity) -> tuple[str, ...]:
+        del card
         return (sys.executable, "-I", "-S", "-c", _ASK, str(folder / "dead"))
 
     looks.Asker = partial(Asker, command=command)

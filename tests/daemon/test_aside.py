@@ -79,6 +79,25 @@ async def test_clients_are_refused_where_too_many_of_their_readings_hang_and_ser
     assert await for_a_client(int, "7") == 7
 
 
+@pytest.mark.asyncio
+async def test_a_system_that_gives_no_thread_is_told_and_nothing_is_counted_as_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "AT_A_CLIENTS_WORD", 2)
+
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        for _ in range(3):
+            with pytest.raises(ArcopsError, match="no thread can be started"):
+                await for_a_client(int, "7")
+        with pytest.raises(TimeoutError, match="no thread can be started"):
+            await Aside[int](30.0).run(lambda: 7)
+    assert await for_a_client(int, "7") == 7
+
+
 @pytest.mark.processes
 def test_a_process_ends_though_a_thread_of_it_never_does() -> None:
     code = (

@@ -1,5 +1,6 @@
 """The sign of life for systemd comes from a loop that turns, and from nothing else."""
 
+import errno
 import itertools
 import os
 import socket
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from arcops.daemon.heartbeat import DISK_PATIENCE, Heartbeat, beating, waits_for_disk
+from arcops.machine import proc
 from arcops.machine.systemd import watchdog_limit
 from tests.helpers import eventually
 
@@ -110,3 +112,11 @@ def test_nobody_is_told_where_systemd_does_not_watch(monkeypatch: pytest.MonkeyP
 def test_this_process_does_not_wait_for_a_disk() -> None:
     assert not waits_for_disk(os.getpid())
     assert not waits_for_disk(2**22 + 1), "nor does one that is not there"
+
+
+def test_a_process_that_may_open_nothing_more_does_not_wait_for_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def out_of_descriptors(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(proc, "stat", out_of_descriptors)
+    assert not waits_for_disk(os.getpid())

@@ -24,13 +24,18 @@ def test_what_differs_is_said_option_by_option_and_without_secrets() -> None:
     )
     said = list(differences(old, new))
     assert said == [
-        "no longer in the command line: --port 1",
-        "new in the command line: --port 2",
+        "--port: 1 becomes 2",
         "environment: a value that is not shown",
     ]
     assert list(differences(old, old)) == []
     moved = replace(old, argv=("vllm", "serve", "m", "--flag", "--port", "1"))
-    assert list(differences(old, moved)) == ["the command line: its options stand in another order"]
+    assert list(differences(old, moved)) == ["the command line: the same, written in another way"]
+    more = replace(old, argv=("vllm", "serve", "m", "--port", "1", "--max-num-seqs", "8"), setup="/env.sh")
+    assert list(differences(old, more)) == [
+        "--max-num-seqs: 8, which is new",
+        "--flag: no longer there; it was on",
+        "set-up script: /env.sh, which is new",
+    ]
     assert list(differences(None, old)) == ["it could not be launched as it stood before"]
 
 
@@ -54,7 +59,7 @@ def test_a_reload_takes_effect_at_the_next_start_and_a_bad_file_changes_nothing(
         rig.profile("target-only", scheduling={"max_num_seqs": 3})
         changed = rig.arcops("reload")
         assert changed.code == 0
-        assert "--max-num-seqs 3" in changed.out
+        assert "--max-num-seqs: 4 becomes 3" in changed.out
         still = rig.status().backend
         assert still is not None
         assert still.launch_id == first.launch_id

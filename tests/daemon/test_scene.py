@@ -106,6 +106,24 @@ async def test_a_reading_that_hangs_is_said_to_and_the_rest_is_there(
 
 
 @pytest.mark.asyncio
+async def test_where_no_thread_can_be_had_it_is_said_and_nothing_counts_as_hanging(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise TimeoutError("no thread can be started")
+
+    async with scene(tmp_path, Time()) as (gathering, told):
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "begin", refused)
+            for number in range(MOST_AT_ONCE):
+                gathering.keep("hang", STATE, live(tmp_path, f"L{number}"), NOTHING)
+            await until(lambda: len(told()) == MOST_AT_ONCE)
+        assert set(told()) == {"no evidence of hang is kept: no thread can be started"}
+        gathering.keep("hang", STATE, live(tmp_path, "L9"), NOTHING)
+        await until(lambda: "L9-hang" in told()[-1])
+
+
+@pytest.mark.asyncio
 async def test_a_part_that_cannot_be_had_does_not_cost_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,4 +22,4 @@ def test_an_ordinary_profile_needs_no_more_than_its_unit_gives() -> None:
 
 def test_a_profile_that_drains_for_long_asks_for_all_the_time_that_it_may_take() -> None:
     lines = stopping(Limits(drain=900.0, stop_grace=60.0, clear=40.0)).splitlines()
-    assert lines == ["STOPPING=1", "EXTEND_TIMEOUT_USEC=1015000000"]
+    assert lines == ["STOPPING=1", "EXTEND_TIMEOUT_USEC=1025000000"]

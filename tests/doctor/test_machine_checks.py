@@ -213,6 +213,15 @@ def test_empty_cgroups_are_left_to_a_supervisor_that_runs() -> None:
     assert (outcome.verdict, outcome.fixes) == (Verdict.OK, ())
 
 
+def test_of_many_empty_cgroups_the_first_are_named_and_all_can_be_removed() -> None:
+    many = tuple(left(launch=f"202701150700{number:02}-aa00") for number in range(30))
+    outcome = residue.judge(residue_facts(groups=many))
+    assert outcome.verdict is Verdict.WARNING
+    assert len(outcome.evidence) == residue.MOST_EMPTY + 1
+    assert outcome.evidence[-1] == f"and {30 - residue.MOST_EMPTY} more that are empty"
+    assert len(outcome.fixes) == 30
+
+
 def test_processes_of_a_launch_that_no_record_knows_are_a_problem() -> None:
     outcome = residue.judge(residue_facts(daemon=True, record=a_record("20270115090000-ff00"), groups=(left(1),)))
     assert outcome.verdict is Verdict.PROBLEM

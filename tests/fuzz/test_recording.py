@@ -11,7 +11,7 @@ import pytest
 
 from arcops import recording
 from arcops.core.errors import ArcopsError
-from arcops.tui.replay import Replay
+from arcops.tui.replaying.replay import Replay
 from tests.fuzz import mutate
 from tests.fuzz.harness import fuzz
 from tests.test_recording import ENTRIES, HEADER

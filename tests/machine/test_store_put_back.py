@@ -1,5 +1,7 @@
 """A database that is taken away, or broken, while it is in use."""
 
+import errno
+import os
 import sqlite3
 import threading
 from collections.abc import Generator
@@ -106,6 +108,40 @@ def test_a_copy_that_fails_midway_is_tried_again(store: Store, path: Path, monke
         with pytest.raises(StoreError, match="disk I/O error"):
             store.tend()
     assert "put back" in (store.tend() or "")
+    store.save_order(SECOND)
+    assert read_anew(path)[0] == [1, 2]
+
+
+def rename_that_is_refused(*_: object) -> None:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def test_a_copy_that_could_not_be_put_in_place_is_the_only_one_and_is_used(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old file has no name, and its descriptors are closed by then."""
+    path.unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", rename_that_is_refused)
+        for _ in range(2):
+            with pytest.raises(StoreError, match="cannot be made anew"):
+                store.tend()
+    assert "put back" in (store.tend() or "")
+    assert store.tend() is None
+    store.save_order(SECOND)
+    assert read_anew(path) == ([1, 2], ["it serves"], "three")
+
+
+def test_where_that_copy_was_taken_away_too_the_orders_in_force_are_written_anew(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", rename_that_is_refused)
+        with pytest.raises(StoreError):
+            store.tend()
+    path.with_name(f"{path.name}.new").unlink()
+    assert "the history before is lost" in (store.tend() or "")
     store.save_order(SECOND)
     assert read_anew(path)[0] == [1, 2]
 

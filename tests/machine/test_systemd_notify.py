@@ -1,3 +1,4 @@
+import errno
 import os
 import socket
 from contextlib import suppress
@@ -50,6 +51,15 @@ def test_a_manager_that_takes_nothing_any_more_holds_nobody_up(tmp_path: Path, m
             while True:
                 heard.add(manager.recv(100))
         assert heard == {b"X"}
+
+
+def test_a_process_that_is_out_of_descriptors_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def out_of_them(*_: object) -> socket.socket:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setenv("NOTIFY_SOCKET", "/nowhere")
+    monkeypatch.setattr(socket, "socket", out_of_them)
+    notify("WATCHDOG=1")
 
 
 def test_without_systemd_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

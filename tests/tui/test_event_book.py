@@ -4,7 +4,7 @@ import pytest
 
 from arcops import wire
 from arcops.tui.event_book import EventBook, is_problem, matches
-from arcops.tui.launches import launches
+from arcops.tui.logs.launches import launches
 from tests.tui.views.happenings import NIGHT, event
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-import psutil
 import pytest
 
 from arcops.core.errors import ArcopsError
@@ -15,10 +14,11 @@ from arcops.doctor.checks import CHECKS
 from arcops.doctor.finding import Finding, Outcome, ok
 from arcops.doctor.run import Check
 from arcops.doctor.sight import Sight
-from arcops.tui import examiner
-from arcops.tui.examination import Examination
-from arcops.tui.live import examine
-from arcops.tui.live import examiner as live_examiner
+from arcops.machine import process
+from arcops.tui.checks import examiner
+from arcops.tui.checks.examination import Examination
+from arcops.tui.live.on_demand import examine
+from arcops.tui.live.on_demand import examiner as live_examiner
 from arcops.tui.panels.card import CHECKS as CARD_CHECKS
 from tests.helpers import eventually
 from tests.tui.on_demand import Prepared
@@ -123,7 +123,7 @@ async def test_a_doctor_that_hangs_is_bounded_and_ended(tmp_path: Path):
     with pytest.raises(asyncio.CancelledError):
         await running
     pid = int(place.read_text())
-    await asyncio.to_thread(eventually, lambda: not psutil.pid_exists(pid) or None, why="the doctor lives on")
+    await asyncio.to_thread(eventually, lambda: process.identify(pid) is None, why="the doctor lives on")
     with pytest.raises(ArcopsError, match=r"did not end within 0\.2 s"):
         await examine(child("import time; time.sleep(300)"), lambda _: None, within=0.2)
 

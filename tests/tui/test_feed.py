@@ -11,7 +11,7 @@ import pytest
 from arcops import wire
 from arcops.core.errors import ArcopsError, ExitCode
 from arcops.core.phase import Phase
-from arcops.tui.feed import Feed
+from arcops.tui.live.feed import Feed
 from arcops.tui.past import Mark, Point
 from arcops.tui.snapshot import Link, Snapshot
 from tests.tui import scenes

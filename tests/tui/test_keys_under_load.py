@@ -13,7 +13,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from arcops.tui.app import OperatorScreen
-from arcops.tui.feed import Feed
+from arcops.tui.live.feed import Feed
 from arcops.tui.panels.log import LogPanel
 from tests.tui import scenes
 from tests.tui.fake_daemon import FakeDaemon

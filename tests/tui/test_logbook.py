@@ -5,7 +5,7 @@ from statistics import median
 
 import pytest
 
-from arcops.tui.logbook import Level, Levels, Logbook, after
+from arcops.tui.logs.book import Level, Levels, Logbook, after
 
 ENGINE_FAILS = (
     "(EngineCore pid=14837) INFO 11-30 09:37:11 [cpu.py:90] Using the KV cache layout LBHNC.",

@@ -4,8 +4,8 @@ import pytest
 from rich.cells import cell_len
 
 from arcops.tui.ink import Ink
-from arcops.tui.logbook import Level, Logbook
-from arcops.tui.reader import GUTTER, Reader
+from arcops.tui.logs.book import Level, Logbook
+from arcops.tui.logs.reader import GUTTER, Reader
 
 WIDTH, HEIGHT = 40, 5
 

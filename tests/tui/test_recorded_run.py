@@ -11,8 +11,8 @@ import pytest
 
 from arcops import recording, wire, words
 from arcops.recording import Recording
-from arcops.tui.player import PlayerScreen
-from arcops.tui.replay import Replay
+from arcops.tui.replaying.player import PlayerScreen
+from arcops.tui.replaying.replay import Replay
 from tests.tui.screen_text import text_of
 from tools.screen_truth import shown
 from tools.screen_truth.__main__ import STAGES, kept, span

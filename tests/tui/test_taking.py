@@ -117,6 +117,7 @@ async def test_the_screen_is_written_to_the_current_folder_under_a_name_with_ins
     text = "".join(ElementTree.parse(file).getroot().itertext()).replace("\N{NO-BREAK SPACE}", " ")  # noqa: S314 - our own
     assert "serving dflash2" in text
     assert "Write the screen" not in text, "the question is no part of the picture"
+    assert "url(http" not in text.replace('"', ""), "whoever looks at it asks nobody for fonts"
 
 
 @pytest.mark.asyncio

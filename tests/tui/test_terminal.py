@@ -75,6 +75,24 @@ def test_without_a_terminal_it_refuses_and_names_the_alternative(runtime_dir: Pa
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("elsewhere", ["stdin", "stdout", "stderr"])
+def test_one_end_that_is_no_terminal_is_enough_to_refuse(runtime_dir: Path, elsewhere: str, tmp_path: Path):
+    master, slave = os.openpty()
+    other = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    try:
+        stdin, stdout, stderr = (other if end == elsewhere else slave for end in ("stdin", "stdout", "stderr"))
+        environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime_dir), "TERM": "xterm"}
+        done = subprocess.run(
+            program("tui"), timeout=60, check=False, env=environment, stdin=stdin, stdout=stdout, stderr=stderr
+        )
+    finally:
+        os.close(other)
+        os.close(slave)
+        os.close(master)
+    assert done.returncode == 2
+
+
+@pytest.mark.processes
 def test_importing_the_screen_loads_neither_pydantic_nor_a_yaml_parser():
     code = "import sys, arcops.tui.app; print([m for m in ('pydantic', 'yaml', 'arcops.config') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)

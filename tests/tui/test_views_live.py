@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from arcops.tui.app import OperatorScreen
-from arcops.tui.feed import Feed
+from arcops.tui.live.feed import Feed
 from arcops.tui.views import views
 from tests.daemon.rig import Rig
 from tests.tui.screen_text import text_of

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from arcops.machine.gpu import Client, find_cards, reader_for
+from arcops.machine.gpu import Client, find_cards, nvml, reader_for
 
 MIB = 1024 * 1024
 
@@ -43,10 +43,10 @@ def holders(card: str) -> tuple[Client, ...]:
 
 
 def until_free(baseline: int, within: float = 60.0) -> float | None:
-    """Seconds until the card's use (MiB, arcops' reader is too coarse for milliseconds: NVML directly) is the
-    baseline again; None if it is not within `within`."""
-    from arcops.machine.gpu import nvml
+    """Seconds until no more of the card is in use than `baseline` (MiB); None where that takes longer.
 
+    Asked of NVML in one visit: a look of arcops' reader is too coarse for milliseconds.
+    """
     began = time.monotonic()
     with nvml.visit(address()) as card:
         while time.monotonic() - began < within:

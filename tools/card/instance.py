@@ -151,7 +151,7 @@ def write_configuration(root: Path, site: Mapping[str, object], profiles: Mappin
 
 
 def child_of(pid: int, part: str) -> int | None:
-    """The descendant of a process whose name (comm) contains `part`."""
+    """The child of a process whose name (comm) contains `part`."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue

@@ -2,6 +2,7 @@
 
 import re
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from arcops.machine.residue import Group, Keeper
 
 _LAUNCH = re.compile(r"[0-9]{14}-[0-9a-f]+")
 """A launch id: without this, what the instance `left-2` left would be `left`'s."""
+MOST_EMPTY = 8
+"""Empty cgroups that are named; of the others only the number is told."""
 _ADOPTS = "(a new supervisor takes it up, or clears it away)"
 
 
@@ -66,7 +69,7 @@ def judge(facts: Facts) -> Outcome:
     # With a supervisor they are nobody's trouble, and one of them may be for the launch that it is about to make.
     empty = [one for one in groups if not one.pids and not facts.daemon]
     fixes = [Fix(kind=FixKind.REMOVE_CGROUP, target=one.path) for one in empty if one.removable]
-    evidence = [f"{one.path}: {_count(one.pids)}" for one in groups]
+    evidence = _named(groups)
     evidence += [f"keeper of launch {one.launch_id}: pid {one.pid}" for one in keepers]
     if strays:
         summary = f"processes of an earlier launch live: {'; '.join(map(_described, strays))}"
@@ -81,6 +84,15 @@ def judge(facts: Facts) -> Outcome:
             Verdict.WARNING, "empty cgroups of earlier launches are left", tuple(evidence), _fix(fixes), tuple(fixes)
         )
     return ok("nothing of an earlier launch is left", *([f"launch {current} is the supervisor's"] if current else []))
+
+
+def _named(groups: Sequence[Group]) -> list[str]:
+    """A line for each cgroup with processes in it, and for the first of the empty ones."""
+    empty = [one for one in groups if not one.pids]
+    shown = [*(one for one in groups if one.pids), *empty[:MOST_EMPTY]]
+    lines = [f"{one.path}: {_count(one.pids)}" for one in shown]
+    rest = len(empty) - MOST_EMPTY
+    return [*lines, f"and {rest:,} more that are empty"] if rest > 0 else lines
 
 
 def _without_daemon(facts: Facts, current: str | None, evidence: list[str], fixes: list[Fix]) -> Outcome | None:

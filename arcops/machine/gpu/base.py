@@ -34,8 +34,8 @@ class Client:
     pids: tuple[int, ...]
     resident_bytes: int | None
     """Memory that is on the card now; None where the driver does not say how much, only that there is some."""
-    total_bytes: int
-    """Memory that was allocated there, evicted buffers included."""
+    total_bytes: int | None
+    """Memory that was allocated there, evicted buffers included; None where the driver does not say."""
 
     @property
     def holds(self) -> bool:

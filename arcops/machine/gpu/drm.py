@@ -112,7 +112,7 @@ def _merged(earlier: Client | None, info: FdInfo, pid: int) -> Client:
     """Every descriptor of a client shows the same memory, read a little later: the larger reading stands for it."""
     resident, total, pids = info.resident_bytes, info.total_bytes, (pid,)
     if earlier is not None:
-        resident, total = max(resident, earlier.resident_bytes or 0), max(total, earlier.total_bytes)
+        resident, total = max(resident, earlier.resident_bytes or 0), max(total, earlier.total_bytes or 0)
         pids = earlier.pids if pid in earlier.pids else (*earlier.pids, pid)
     return Client(pdev=info.pdev, client_id=info.client_id, pids=pids, resident_bytes=resident, total_bytes=total)
 

@@ -48,9 +48,7 @@ class NvidiaReader:
 def _client(address: str, one: GpuProcess, named: set[int], node: str, root: str) -> Client:
     stat = proc.stat(one.pid, root)
     pids = (one.pid,) if stat is not None and not stat.ended else (_heirs(node, named, root) or (one.pid,))
-    return Client(
-        pdev=address, client_id=one.pid, pids=pids, resident_bytes=one.used_bytes, total_bytes=one.used_bytes or 0
-    )
+    return Client(pdev=address, client_id=one.pid, pids=pids, resident_bytes=one.used_bytes, total_bytes=one.used_bytes)
 
 
 def _heirs(node: str, named: set[int], root: str) -> tuple[int, ...]:

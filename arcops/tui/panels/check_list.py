@@ -21,9 +21,9 @@ _SIGNS: dict[str, tuple[str, Ink]] = {
 
 
 def sorted_findings(findings: Sequence["Finding"]) -> "tuple[Finding, ...]":
-    """The worst first; those that are alike in the order of the checks."""
+    """The worst first, those that are alike by name: the order in which they answer is another one each time."""
     order = list(_SIGNS)
-    return tuple(sorted(findings, key=lambda one: order.index(one.verdict.value)))
+    return tuple(sorted(findings, key=lambda one: (order.index(one.verdict.value), one.name)))
 
 
 def verdict(finding: "Finding") -> Piece:

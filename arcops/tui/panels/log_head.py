@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from arcops import words
 from arcops.tui.ink import Ink, Line, Lines, Piece, length, plain, quiet, rule, strong
-from arcops.tui.logbook import Level
+from arcops.tui.logs.book import Level
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,19 +20,21 @@ _KEYS = "space pause · < > pace · ← → 10 s · shift 1 min"
 
 
 def _where(playback: Playback, width: int) -> Line:
-    """`▶ recording of 2026-11-30 18:05, at 01:23 of 10:00, x4`."""
+    """`▶ recording of 2026-11-30 18:05, at 01:23 of 10:00, x4`; where room is short, without the day it is of."""
+    began = f" of {datetime.fromtimestamp(playback.began, UTC).astimezone():%Y-%m-%d %H:%M}"
+    forms = [
+        _line(playback, day, cut)
+        for day, cut in ((began, "; the file was cut off"), (began, "; cut off"), ("", "; cut off"))
+    ]
+    return next((form for form in forms if length(form) <= width), forms[-1])
+
+
+def _line(playback: Playback, day: str, cut: str) -> Line:
     sign = "■" if playback.ended else "‖" if playback.paused else "▶"
-    began = datetime.fromtimestamp(playback.began, UTC).astimezone()
     at = f"at {clock(playback.at)} of {clock(playback.length)}"
     state = f"x{playback.speed}{', the end' if playback.ended else ', paused' if playback.paused else ''}"
-    line: Line = (
-        (f"{sign} recording", Ink.WARN),
-        plain(f" of {began:%Y-%m-%d %H:%M}, "),
-        strong(at),
-        plain(f", {state}"),
-    )
-    cut = quiet("; the file was cut off")
-    return (*line, cut) if playback.cut and length(line) + length((cut,)) <= width else line
+    line: Line = ((f"{sign} recording", Ink.WARN), plain(f"{day}, "), strong(at), plain(f", {state}"))
+    return (*line, quiet(cut)) if playback.cut else line
 
 
 def clock(seconds: float) -> str:

@@ -1,12 +1,12 @@
 """The profiles as a table of words, and what is to be known of one of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from arcops import wire, words
-from arcops.core.difference import Change, hidden_in_both, of_arguments, of_variables
+from arcops.core.difference import Change, hidden_in_both, of_launches
 from arcops.tui.ink import Ink, Line, Lines, plain, quiet, strong
-from arcops.tui.profiles import Planned, ProfileChoice
+from arcops.tui.profiles import ProfileChoice
 
 _FILE, _NOW, _USUAL = 9, 8, 11
 """Characters of the columns: the file's verdict, what is going on, the usual time."""
@@ -104,7 +104,7 @@ def _compared(choice: ProfileChoice, known: Known, width: int) -> Iterator[Line]
         why = known.silence or "nothing runs that it could be compared with"
         yield from _labelled("differs", words.unknown(why) if known.told is None else why, width, 3)
         return
-    changes = differences(running, choice.planned)
+    changes = of_launches(running, choice.planned)
     over = f"what runs now ({words.clean(running.profile)})"
     if not changes:
         same = "the same launch, as its file says now" if running.profile == choice.name else f"the same as {over}"
@@ -117,26 +117,6 @@ def _compared(choice: ProfileChoice, known: Known, width: int) -> Iterator[Line]
     secret = hidden_in_both(dict(running.environment), dict(choice.planned.environment))
     if secret:
         yield from _labelled("not compared", f"{', '.join(secret)}: hidden", width, 2)
-
-
-def differences(running: wire.LaunchInfo, planned: Planned) -> tuple[Change, ...]:
-    """What a profile would do differently from the launch that runs: the command line first, then the rest."""
-    return (
-        *of_arguments(running.argv, planned.argv),
-        *of_variables(
-            _rest(running.environment, running.setup, running.locks),
-            _rest(planned.environment, planned.setup, planned.locks),
-        ),
-    )
-
-
-def _rest(environment: tuple[tuple[str, str], ...], setup: str | None, locks: tuple[str, ...]) -> Mapping[str, str]:
-    rest = dict(environment)
-    if setup is not None:
-        rest["set-up script"] = setup
-    if locks:
-        rest["locks"] = ", ".join(locks)
-    return rest
 
 
 def changed(change: Change, width: int) -> Lines:

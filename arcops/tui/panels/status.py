@@ -59,7 +59,8 @@ class StatusPanel(Panel):
     """The sentence, and what belongs to it: the order under way, the failure with its hint, the next try."""
 
     brief = False
-    """Another view than the overview needs the lines: of a failure the hint alone, where the screen is not tall."""
+    """Another view than the overview needs the lines: of a failure cause and hint, a line each, where the screen is not
+    tall."""
 
     def lines(self, snapshot: Snapshot, room: Room) -> Lines:
         match snapshot.link:
@@ -111,16 +112,15 @@ def _standing(snapshot: Snapshot, status: wire.Status, width: int, *, brief: boo
 
 
 def _failure(failure: wire.FailureInfo, reason: str, width: int, *, brief: bool) -> Lines:
-    """Its cause, what to do, and what the log says; the cause is not explained twice."""
+    """Its cause, what to do, and what the log says; what the sentence above has said is not told again."""
+    told = words.clean(failure.summary) == words.clean(reason)
+    most = 1 if brief else 3
+    name = words.clean(failure.cause)
+    cause = _detail("cause", name, width) if told else _detail(f"cause ({name})", failure.summary, width, most)
+    hint = _detail("hint", failure.hint, width, most)
     if brief:
-        return _detail("hint", failure.hint, width, most=1)
-    known = words.clean(failure.summary) == words.clean(reason)
-    cause = ("cause", failure.cause) if known else (f"cause ({words.clean(failure.cause)})", failure.summary)
-    return (
-        *_detail(*cause, width),
-        *_detail("hint", failure.hint, width),
-        *_detail("log", failure.evidence, width),
-    )
+        return hint if told else (*cause, *hint)
+    return (*cause, *hint, *_detail("log", failure.evidence, width))
 
 
 def _without_echo(status: wire.Status, sentence: str) -> str:

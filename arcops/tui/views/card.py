@@ -12,7 +12,7 @@ from textual.worker import Worker
 
 from arcops import wire, words
 from arcops.core.errors import ArcopsError
-from arcops.tui.examination import Examination
+from arcops.tui.checks.examination import Examination
 from arcops.tui.ink import Lines
 from arcops.tui.panels import card
 from arcops.tui.sheet import Pane

@@ -10,41 +10,32 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 
 from arcops import words
-from arcops.tui.examination import Examination
+from arcops.tui.checks.examination import Examination
 from arcops.tui.ink import Ink, Line, Lines, Piece, plain, quiet, rule
 from arcops.tui.panels import check_list
-from arcops.tui.sheet import Pane, Rows
+from arcops.tui.sheet import Rows
 from arcops.tui.snapshot import Snapshot
 from arcops.tui.source import OnDemand
-from arcops.tui.views.base import View
+from arcops.tui.views.listed import Listed
 
 if TYPE_CHECKING:
     from arcops.doctor.finding import Finding
 
 
-class Checks(View):
+class Checks(Listed):
     """A list with the worst first, and all about the selected one. The screen goes on while checks take their time."""
 
     NAME = "checks"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("u", "look", "look again", tooltip="run all checks again"),
-        Binding("left_square_bracket", "detail(-1)", "details up", show=False, key_display="["),
-        Binding("right_square_bracket", "detail(1)", "details down", show=False, key_display="]"),
-        Binding("up,k", "move(-1)", "up", show=False),
-        Binding("down,j", "move(1)", "down", show=False),
-        Binding("pageup", "page(-1)", "page up", show=False),
-        Binding("pagedown", "page(1)", "page down", show=False),
-        Binding("home,g", "end(False)", "first", show=False),
-        Binding("end,G", "end(True)", "last", show=False),
     ]
 
     def __init__(self, source: OnDemand, clock: Callable[[], float] = monotonic) -> None:
-        super().__init__(id=self.NAME)
+        super().__init__("check-list", "check")
         self._examination = Examination(source, clock=clock)
         self._findings: tuple[Finding, ...] = ()
         self._name: str | None = None
         """Of the check that is selected."""
-        self._rows, self._pane = Rows(id="check-list"), Pane(id="check")
         self._rows.put_above(self._head)
 
     def compose(self) -> ComposeResult:
@@ -124,16 +115,3 @@ class Checks(View):
         finding = self._selected
         self._name = None if finding is None else finding.name
         self._pane.tell(self._detail, from_top=True)
-
-    def action_move(self, rows: int) -> None:
-        self._rows.move(rows)
-
-    def action_page(self, pages: int) -> None:
-        self._rows.move(pages * self._rows.page)
-
-    def action_end(self, last: bool) -> None:
-        self._rows.to_end(last=last)
-
-    def action_detail(self, rows: int) -> None:
-        """Scroll the details."""
-        self._pane.scroll_rows(rows)

@@ -19,10 +19,10 @@ from arcops.tui.ink import Line, Lines
 from arcops.tui.panels import event_detail, event_list
 from arcops.tui.panels.incident import AROUND, Numbers
 from arcops.tui.panels.silence import silence_of
-from arcops.tui.sheet import Pane, Rows
+from arcops.tui.sheet import Rows
 from arcops.tui.snapshot import Snapshot
 from arcops.tui.source import OnDemand
-from arcops.tui.views.base import View
+from arcops.tui.views.listed import Listed
 
 PAST = 5_000
 """Events of the past that are asked for at first."""
@@ -32,7 +32,7 @@ SHOWN_EVERY = 0.25
 RETRY = 1.0
 
 
-class Events(View):
+class Events(Listed):
     """A list, and all about the selected one."""
 
     NAME = "events"
@@ -43,18 +43,10 @@ class Events(View):
         Binding("p", "problems", "problems", tooltip="only what somebody should know of, or all"),
         Binding("o", "order", "order", tooltip="newest first, or last"),
         Binding("escape", "no_filter", "all events", show=False, key_display="esc", tooltip="all events again"),
-        Binding("left_square_bracket", "detail(-1)", "details up", show=False, key_display="["),
-        Binding("right_square_bracket", "detail(1)", "details down", show=False, key_display="]"),
-        Binding("up,k", "move(-1)", "up", show=False),
-        Binding("down,j", "move(1)", "down", show=False),
-        Binding("pageup", "page(-1)", "page up", show=False),
-        Binding("pagedown", "page(1)", "page down", show=False),
-        Binding("home,g", "end(False)", "first", show=False),
-        Binding("end,G", "end(True)", "last", show=False),
     ]
 
     def __init__(self, source: OnDemand) -> None:
-        super().__init__(id=self.NAME)
+        super().__init__("event-list", "event")
         self._source = source
         self._book = EventBook()
         self._problem = ""
@@ -65,7 +57,6 @@ class Events(View):
         self._timer: Timer | None = None
         self._following: Worker[None] | None = None
         self._asking: Worker[None] | None = None
-        self._rows, self._pane = Rows(id="event-list"), Pane(id="event")
         self._rows.put_above(
             lambda width: event_list.head(self._book, self._problem or silence_of(self._snapshot), width)
         )
@@ -204,19 +195,6 @@ class Events(View):
     def on_rows_selected(self, message: Rows.Selected) -> None:
         message.stop()
         self._detail()
-
-    def action_move(self, rows: int) -> None:
-        self._rows.move(rows)
-
-    def action_page(self, pages: int) -> None:
-        self._rows.move(pages * self._rows.page)
-
-    def action_end(self, last: bool) -> None:
-        self._rows.to_end(last=last)
-
-    def action_detail(self, rows: int) -> None:
-        """Scroll the details."""
-        self._pane.scroll_rows(rows)
 
     def action_problems(self) -> None:
         """Only what somebody should know of, or all."""

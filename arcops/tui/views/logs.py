@@ -14,14 +14,14 @@ from textual.worker import Worker
 from arcops import words
 from arcops.core.errors import ArcopsError
 from arcops.tui.ask import Ask
-from arcops.tui.choose_launch import NEWEST, ChooseLaunch
 from arcops.tui.ink import Lines, quiet
-from arcops.tui.launches import launches
-from arcops.tui.log_stream import LogStream
-from arcops.tui.logbook import Level, Logbook
+from arcops.tui.logs.book import Level, Logbook
+from arcops.tui.logs.choose_launch import NEWEST, ChooseLaunch
+from arcops.tui.logs.launches import launches
+from arcops.tui.logs.reader import Reader
+from arcops.tui.logs.stream import LogStream
 from arcops.tui.panels.log_head import LogState, head
 from arcops.tui.panels.silence import silence_of
-from arcops.tui.reader import Reader
 from arcops.tui.sheet import Sheet
 from arcops.tui.snapshot import Snapshot
 from arcops.tui.source import OnDemand

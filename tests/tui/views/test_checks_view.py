@@ -3,6 +3,7 @@
 import pytest
 
 from arcops.core.errors import ArcopsError
+from arcops.tui.panels.check_list import sorted_findings
 from arcops.tui.views.checks import Checks
 from tests.tui.on_demand import Prepared
 from tests.tui.screen_text import check
@@ -43,13 +44,17 @@ async def test_keys_mouse_and_wheel_select():
         await pilot.press("j", "k", "up")
         assert "── card-holders" in app.text
         await pilot.press("end")
-        assert "── kernel-log" in app.text
+        assert "── versions" in app.text
         await pilot.press("home", "pagedown", "pageup")
         assert "── card-holders" in app.text
         await wheel(pilot, "#check-list", up=False)
         assert "── lingering" in app.text
         await pilot.click("#check-list", offset=(10, 4))
         assert "── runtime" in app.text
+
+
+def test_checks_that_are_alike_keep_their_places_in_whatever_order_they_answer():
+    assert sorted_findings(FINDINGS) == sorted_findings(FINDINGS[::-1])
 
 
 @pytest.mark.asyncio

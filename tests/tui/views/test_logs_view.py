@@ -9,8 +9,8 @@ from textual.widgets import OptionList
 
 from arcops import wire
 from arcops.core.errors import ArcopsError
-from arcops.tui import log_stream
-from arcops.tui.choose_launch import ChooseLaunch
+from arcops.tui.logs import stream as log_stream
+from arcops.tui.logs.choose_launch import ChooseLaunch
 from arcops.tui.views import logs
 from arcops.tui.views.logs import Logs
 from tests.tui import scenes

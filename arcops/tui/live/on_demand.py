@@ -52,7 +52,7 @@ class Live:
 
 def examiner(instance: str, names: Sequence[str]) -> tuple[str, ...]:
     """What runs the doctor. -P: what lies in the current folder is not for it."""
-    return (sys.executable, "-P", "-m", "arcops.tui.examiner", instance, *names)
+    return (sys.executable, "-P", "-m", "arcops.tui.checks.examiner", instance, *names)
 
 
 async def examine(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from arcops import wire, words
 from arcops.core.errors import ArcopsError
-from arcops.tui.logbook import Logbook
+from arcops.tui.logs.book import Logbook
 from arcops.tui.source import OnDemand
 
 LINES = 10_000

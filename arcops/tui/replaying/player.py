@@ -12,7 +12,7 @@ from arcops.tui import themes
 from arcops.tui.app import OperatorScreen
 from arcops.tui.panels.playback import PlaybackPanel
 from arcops.tui.profiles import ProfileChoice
-from arcops.tui.replay import Replay, refuse
+from arcops.tui.replaying.replay import Replay, refuse
 
 STEP, LONG_STEP = 10.0, 60.0
 """Seconds that the arrows move."""

@@ -1,4 +1,4 @@
-"""The doctor as a program of its own: `python -m arcops.tui.examiner INSTANCE [CHECK]...` prints a finding a line.
+"""The doctor as a program: `python -m arcops.tui.checks.examiner INSTANCE [CHECK]...` prints a finding a line.
 
 Where it fails the last line is an `ErrorInfo`, and the exit code is its own.
 

@@ -16,7 +16,6 @@ T = TypeVar("T")
 
 LOOK_EVERY = 0.25
 """Seconds between two looks at where the recording is."""
-DAY = 86_400.0
 
 
 class Recorded:

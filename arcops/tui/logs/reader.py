@@ -8,7 +8,7 @@ from rich.cells import chop_cells
 from arcops import words
 from arcops.tui.ink import Ink, Piece
 from arcops.tui.ink import Line as InkLine
-from arcops.tui.logbook import Level, Line, Logbook
+from arcops.tui.logs.book import Level, Line, Logbook
 
 GUTTER = 2
 """Cells before the text: the level's letter, and the mark of a line with what is searched."""

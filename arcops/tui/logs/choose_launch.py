@@ -12,7 +12,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from arcops.tui.ink import Ink
-from arcops.tui.launches import LaunchChoice
+from arcops.tui.logs.launches import LaunchChoice
 
 NEWEST = ""
 """The answer that means: the newest launch, and those that come after it."""

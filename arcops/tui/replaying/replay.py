@@ -10,9 +10,9 @@ from typing import NoReturn
 from arcops import wire, words
 from arcops.core.errors import ArcopsError
 from arcops.recording import Entry, Recording
-from arcops.tui.feed import LOG_LINES
-from arcops.tui.recorded import Recorded
-from arcops.tui.recorded_past import RecordedPast
+from arcops.tui.live.feed import LOG_LINES
+from arcops.tui.replaying.on_demand import Recorded
+from arcops.tui.replaying.past import RecordedPast
 from arcops.tui.snapshot import Link, LogTail, Playback, Snapshot
 
 SPEEDS = (1, 2, 4, 8, 16, 32, 64)

@@ -14,8 +14,8 @@ from pathlib import Path
 from arcops import wire
 from arcops.client import LiveClient
 from arcops.core.errors import ArcopsError, NoDaemonError
-from arcops.tui.live import Live
-from arcops.tui.past_reader import PastReader
+from arcops.tui.live.on_demand import Live
+from arcops.tui.live.past_reader import PastReader
 from arcops.tui.snapshot import Link, LogTail, Snapshot
 from arcops.words import clean
 

@@ -1,0 +1,1 @@
+"""The doctor beside the screen: in a process of its own, and how far it has come."""

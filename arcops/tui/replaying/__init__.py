@@ -1,0 +1,1 @@
+"""A recording as a source, and the screen that plays it."""
