@@ -6,6 +6,7 @@ shared memory (/dev/shm/psm_...) nobody can choose: they are noted while a proce
 
     STATUS_PATH without .json/      the folder of the launch: its sockets, and what follows
         temporary -> TMP/arcops-UID-LAUNCH      its temporary files; sockets too, where the way here is too long
+        sockets -> /tmp/arcops-UID-LAUNCH       its sockets, where both ways are too long
         shared-memory                           the noted names, a line each: inode, name
 """
 
@@ -34,7 +35,9 @@ LONGEST_SOCKET = 107
 _SOCKET_NAME = 37
 """Bytes of a slash and a UUID."""
 _LAUNCH = re.compile(r"[0-9]{14}-[0-9a-f]+")
-_LINK, _NOTE = "temporary", "shared-memory"
+_TEMPORARY, _SOCKETS, _NOTE = "temporary", "sockets", "shared-memory"
+SHORT = "/tmp"  # noqa: S108 - short on every machine, and what is made there is for this user alone
+"""Where sockets go when no other way is short enough."""
 _SHARED = "/dev/shm/"  # noqa: S108 - where the kernel has it
 _MADE_BY_VLLM = re.compile(r"(psm_[0-9a-f]+|sem\.(mp|loky)-[\w-]+|torch_\w+|vllm_[\w.-]+|nccl-\w+)")
 """Shared memory of Python's, joblib's, torch's, vLLM's and NCCL's making. What has another name (weights that somebody
@@ -80,24 +83,36 @@ def make(folder: str, environment: Mapping[str, str], own: Collection[str]) -> M
     place = variables.get(TEMPORARY)
     if place is not None and _has_room(place):
         return Made(variables | {SOCKETS: place}, elsewhere=f"the launch's sockets are in {place}: {why}")
-    return Made(variables, lost=f"vLLM's sockets stay in its temporary folder when it is killed: {why}")
+    try:
+        place = _make_linked(folder, _SOCKETS, SHORT)
+    except OSError as error:
+        # The launch's own temporary folder is too long as well: a vLLM that was left to itself would not start.
+        lost = f"vLLM's sockets stay in {SHORT}: {why}, and none can be made there for it: {error.strerror}"
+        return Made(variables | {SOCKETS: SHORT}, lost=lost)
+    return Made(variables | {SOCKETS: place}, elsewhere=f"the launch's sockets are in {place}: {why}")
 
 
 def _make_temporary(folder: str, environment: Mapping[str, str]) -> dict[str, str]:
     """The temporary folder, below the usual one: its files may be large, and the runtime directory is memory."""
     usual = os.path.abspath(environment.get(TEMPORARY) or tempfile.gettempdir())
-    place = os.path.join(usual, f"arcops-{os.getuid()}-{os.path.basename(folder)}")
+    place = _make_linked(folder, _TEMPORARY, usual)
+    kept = {} if COMPILED in environment else {COMPILED: os.path.join(usual, f"torchinductor_{_user(environment)}")}
+    return {TEMPORARY: place, **kept}
+
+
+def _make_linked(folder: str, name: str, below: str) -> str:
+    """A folder of the launch's in another place, which the link `name` in its own leads to. Raises OSError."""
+    place = os.path.join(below, f"arcops-{os.getuid()}-{os.path.basename(folder)}")
     # In this order: whoever finds the link finds what it leads to, made or not.
-    link = os.path.join(folder, _LINK)
+    link = os.path.join(folder, name)
     os.symlink(place, link)
     try:
         os.mkdir(place, 0o700)
-    except FileExistsError:
-        # Another instance's, whose launch has the same id, or anybody's: not ours to remove.
+    except OSError:
+        # There: another instance's, whose launch has the same id, or anybody's, and not ours to remove.
         os.unlink(link)
         raise
-    kept = {} if COMPILED in environment else {COMPILED: os.path.join(usual, f"torchinductor_{_user(environment)}")}
-    return {TEMPORARY: place, **kept}
+    return place
 
 
 def _user(environment: Mapping[str, str]) -> str:
@@ -164,19 +179,19 @@ def remove(folder: str) -> None:
         if _is_a_launchs(path, inode, since=0.0):
             with suppress(FileNotFoundError):
                 os.unlink(path)
-    place = _temporary_of(folder)
-    if place is not None:
+    for place in _linked(folder):
         _remove_tree(place)
     _remove_tree(folder)
 
 
-def _temporary_of(folder: str) -> str | None:
-    """Where the link leads, if to such a folder as is made above."""
-    try:
-        place = os.readlink(os.path.join(folder, _LINK))
-    except OSError:
-        return None
-    return place if os.path.basename(place) == f"arcops-{os.getuid()}-{os.path.basename(folder)}" else None
+def _linked(folder: str) -> tuple[str, ...]:
+    """Where the links lead, if to such folders as are made above."""
+    found: list[str] = []
+    for name in (_TEMPORARY, _SOCKETS):
+        with suppress(OSError):
+            found.append(os.readlink(os.path.join(folder, name)))
+    made = f"arcops-{os.getuid()}-{os.path.basename(folder)}"
+    return tuple(place for place in found if os.path.basename(place) == made)
 
 
 def _remove_tree(place: str) -> None:
@@ -209,5 +224,5 @@ def left(directory: str) -> tuple[str, ...]:
 
 def in_use(folder: str) -> bool:
     """Whether a process has a socket there. Raises OSError where it cannot be known."""
-    places = tuple(f"{one}/" for one in (folder, _temporary_of(folder)) if one is not None)
+    places = tuple(f"{one}/" for one in (folder, *_linked(folder)))
     return any(path.startswith(places) for path in proc.unix_sockets())

@@ -43,25 +43,63 @@ def test_sockets_and_temporary_files_get_folders_that_nobody_else_may_look_into(
     launch_folder.remove(folder)
 
 
-def test_the_longest_path_that_is_used_for_sockets_takes_one_and_a_longer_one_is_not_used() -> None:
+def test_the_longest_path_that_is_used_for_sockets_takes_one_and_a_longer_one_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with tempfile.TemporaryDirectory(prefix="long-") as short:
+        monkeypatch.setattr(launch_folder, "SHORT", short)
         own = {TEMPORARY: short}
         longest = f"{short}/{'x' * (LONGEST_SOCKET - len(short) - 38)}"
         assert launch_folder.make(longest, own, own=own).variables == {SOCKETS: longest}
         with socket.socket(socket.AF_UNIX) as one:
             one.bind(f"{longest}/{uuid.uuid4()}")
         refused = launch_folder.make(f"{longest}x", own, own=own)
-        assert refused.variables == {}
-        assert refused.lost is not None
+        assert refused.variables[SOCKETS] != f"{longest}x"
+        assert refused.elsewhere is not None
 
 
-def test_where_neither_has_room_for_a_socket_it_is_said_and_vllms_own_place_is_used(tmp_path: Path) -> None:
+@pytest.fixture
+def short() -> Generator[Path]:
+    with tempfile.TemporaryDirectory(prefix="s-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch_folder, "SHORT", folder)
+        yield Path(folder)
+
+
+def test_where_neither_has_room_for_a_socket_a_short_place_is_made_and_goes_with_the_launch(
+    tmp_path: Path, short: Path
+) -> None:
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
+    folder = folder_below(deep)
+    made = launch_folder.make(folder, {TEMPORARY: str(deep)}, own=())
+    place = short / f"arcops-{os.getuid()}-{LAUNCH}"
+    assert made.variables[SOCKETS] == str(place)
+    assert made.variables[TEMPORARY].startswith(f"{deep}/")
+    assert made.lost is None
+    assert made.elsewhere is not None
+    assert made.elsewhere.startswith(f"the launch's sockets are in {place}: ")
+    assert place.stat().st_mode & 0o777 == 0o700
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(f"{place}/{uuid.uuid4()}")
+        assert launch_folder.in_use(folder)
+    launch_folder.remove(folder)
+    assert [*deep.iterdir(), *short.iterdir()] == []
+
+
+def test_where_the_short_place_is_somebody_elses_sockets_stay_beside_it_and_that_is_said(
+    tmp_path: Path, short: Path
+) -> None:
+    """Left to itself, vLLM would make them in its temporary folder, find the path too long, and not start."""
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    taken = short / f"arcops-{os.getuid()}-{LAUNCH}"
+    taken.mkdir()
     made = launch_folder.make(folder_below(deep), {TEMPORARY: str(deep)}, own=())
-    assert SOCKETS not in made.variables
+    assert made.variables[SOCKETS] == str(short)
     assert made.lost is not None
-    assert made.lost.startswith("vLLM's sockets stay in its temporary folder")
+    assert made.lost.startswith(f"vLLM's sockets stay in {short}: ")
+    launch_folder.remove(folder_below(deep))
+    assert taken.exists()
 
 
 def test_a_folder_that_cannot_be_made_is_said_and_spoils_no_launch(tmp_path: Path) -> None:
