@@ -252,7 +252,7 @@ def test_a_reload_is_over_when_it_says_so_and_a_bad_file_changes_nothing(house: 
     house.ctl("reload", house.unit)
     house.profile("target", scheduling={"max_num_seqs": 3})
     done = house.arcops("reload")
-    assert "--max-num-seqs 3" in done.stdout
+    assert "--max-num-seqs: 3" in done.stdout
     assert house.show("ActiveState", "SubState") == {"ActiveState": "active", "SubState": "running"}
     house.profile("target", scheduling={"max_num_sequences": 3})
     assert house.ctl("reload", house.unit, check=False).returncode != 0

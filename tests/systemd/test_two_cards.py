@@ -94,7 +94,7 @@ def test_a_card_that_was_declared_wedged_is_named_and_nothing_is_launched_on_it(
     box.write(fault, "125\n")
     try:
         refused = house.arcops("switch", "own", instance="left", check=False)
-        assert refused.returncode == ExitCode.BLOCKED, refused.stdout + refused.stderr
+        assert refused.returncode == ExitCode.WEDGED, refused.stdout + refused.stderr
         assert f"card {LEFT} is wedged" in refused.stdout + refused.stderr
         house.serve("own", "right")
     finally:
