@@ -19,9 +19,9 @@ _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 """Numbers of include/uapi/linux/prctl.h."""
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_RESTORED = frozenset(range(1, signal.NSIG)) - {signal.SIGKILL, signal.SIGSTOP, 32, 33}
+_RESTORED = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 """What the backend gets back: the keeper's own choices, the two that Python ignores for itself, and what arcopsd was
-started with (a shell ignores SIGQUIT for what runs in its background). 32 and 33 are the C library's."""
+started with (a shell ignores SIGQUIT for what runs in its background)."""
 _CANNOT_RUN = 127
 """The shell's word for a command that could not be started."""
 
