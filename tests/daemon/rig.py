@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from arcops import wire
 from arcops.client import Client
 from arcops.config.paths import Paths
 from arcops.core.errors import ArcopsError
+from arcops.machine import proc
 from tests.fakes.runtime import fake_model, fake_vllm_path
 from tests.helpers import eventually, free_port
 
@@ -170,10 +171,15 @@ class Rig:
             self._short.cleanup()
 
     def end_strays(self) -> None:
-        """SIGKILL for whatever a backend left."""
-        for pid in self.backend_pids():
+        """SIGKILL for whatever a backend left: the youngest first, and each is gone before its elders follow.
+
+        The lock is with the keeper and the API server. Were they to die first, it would be free while an engine lived,
+        and a witness of the laws would see what only this did.
+        """
+        for pid in reversed(by_age(self.backend_pids())):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+            eventually(lambda pid=pid: pid not in self.backend_pids(), why=f"process {pid} of a backend is left")
         eventually(lambda: not self.backend_pids(), why="processes of a backend are left")
 
     # -- looking ------------------------------------------------------------------------------------------------------
@@ -261,6 +267,12 @@ def connects(path: Path) -> bool:
         probe.connect(str(path))
         return True
     return False
+
+
+def by_age(pids: Iterable[int]) -> list[int]:
+    """Those of these processes that live, the oldest first: who was started by another comes after it."""
+    found = (proc.stat(pid) for pid in pids)
+    return [one.pid for one in sorted((one for one in found if one is not None), key=lambda one: (one.start, one.pid))]
 
 
 def opens(process: Path, prefix: str) -> bool:
