@@ -76,7 +76,7 @@ class Prefilling:
 class Rates:
     """What the newest launch does, over the last `seconds`, as of `at`.
 
-    This is also a message of wire.py. Its two times, `at` and `prefilling.since`, are in seconds on the clock of the
+    This is also a message of wire/. Its two times, `at` and `prefilling.since`, are in seconds on the clock of the
     scrapes: monotonic as `rates` gives them, since the epoch as they go over the wire.
     """
 

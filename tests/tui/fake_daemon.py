@@ -1,4 +1,4 @@
-"""A daemon for the screen's tests: speaks wire.py on a Unix socket, and does what the test says.
+"""A daemon for the screen's tests: speaks wire on a Unix socket, and does what the test says.
 
 Also a program: `python -m tests.tui.fake_daemon SOCKET SCENE [LINES_PER_SECOND]` plays a scene in real time.
 """

@@ -1,10 +1,25 @@
 """The words for cards, and what a reader of one driver has to offer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from arcops.core.cards.holders import Census
+from arcops.core.cards.measures import CardReading
+
 MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Where the kernel's file systems are; elsewhere in a test."""
+
+    proc: str = "/proc"
+    sys: str = "/sys"
+    dev: str = "/dev"
+
+
+MACHINE = Roots()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,25 @@ class CardReader(Protocol):
     @property
     def drivers(self) -> frozenset[str]:
         """Kernel drivers that it understands."""
+        ...
+
+    def read(self, card: CardIdentity, at: float, roots: Roots = MACHINE) -> CardReading:
+        """The card's measures, as of `at` (seconds, monotonic). Whatever cannot be read is an absence in it."""
+        ...
+
+    def census(
+        self,
+        addresses: Sequence[str],
+        at: float,
+        ours: Callable[[], frozenset[int]],
+        among: Collection[int] | None = None,
+        roots: Roots = MACHINE,
+    ) -> tuple[Census, ...]:
+        """Who has these cards open, one census for each, as of `at` (seconds, monotonic).
+
+        `ours` gives the pids of our backend and is called after the scan: a child that is forked meanwhile is ours.
+        `among` are the only pids that are looked at; all of them without it. Raises OSError where nothing can be read.
+        """
         ...
 
     def holders(

@@ -1,0 +1,103 @@
+"""The messages between the daemon and its clients: versioned, frozen, JSON.
+
+Times are seconds since the epoch, so that a client on another clock can read them; durations are seconds. A value that
+the daemon does not know is null, with a reason beside it where there is one to give.
+"""
+
+from arcops.wire.cards import (
+    CardCensus,
+    CardDetail,
+    CardGlance,
+    CardHolding,
+    CardIncident,
+    CardInfo,
+    CardMeasure,
+    Cards,
+    CardUser,
+)
+from arcops.wire.message import (
+    SCHEMA,
+    Message,
+    Pong,
+    encode,
+)
+from arcops.wire.orders import (
+    Accepted,
+    ErrorInfo,
+    KeepRequest,
+    Kept,
+    Reloaded,
+    ReloadRequest,
+    RestartRequest,
+    StopRequest,
+    SwitchRequest,
+)
+from arcops.wire.past import (
+    Event,
+    Events,
+    History,
+    HistoryPoint,
+    LastResult,
+    LaunchInfo,
+    LogLines,
+    ProfilePast,
+    Profiles,
+    SamplePoint,
+    Samples,
+    Spread,
+)
+from arcops.wire.state import (
+    BackendInfo,
+    DaemonInfo,
+    FailureInfo,
+    OrderInfo,
+    OutcomeInfo,
+    StartInfo,
+    Status,
+    SurvivalInfo,
+)
+
+__all__ = [
+    "SCHEMA",
+    "Accepted",
+    "BackendInfo",
+    "CardCensus",
+    "CardDetail",
+    "CardGlance",
+    "CardHolding",
+    "CardIncident",
+    "CardInfo",
+    "CardMeasure",
+    "CardUser",
+    "Cards",
+    "DaemonInfo",
+    "ErrorInfo",
+    "Event",
+    "Events",
+    "FailureInfo",
+    "History",
+    "HistoryPoint",
+    "KeepRequest",
+    "Kept",
+    "LastResult",
+    "LaunchInfo",
+    "LogLines",
+    "Message",
+    "OrderInfo",
+    "OutcomeInfo",
+    "Pong",
+    "ProfilePast",
+    "Profiles",
+    "ReloadRequest",
+    "Reloaded",
+    "RestartRequest",
+    "SamplePoint",
+    "Samples",
+    "Spread",
+    "StartInfo",
+    "Status",
+    "StopRequest",
+    "SurvivalInfo",
+    "SwitchRequest",
+    "encode",
+]
