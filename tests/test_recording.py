@@ -55,6 +55,21 @@ def test_what_was_written_is_read(path: Path) -> None:
     assert found.supervisor == [(3.5, ENTRIES[6])]
 
 
+def test_cards_are_in_it_as_the_status_and_the_history_tell_them(path: Path) -> None:
+    glance = wire.CardGlance(
+        address="0000:03:00.0", name=None, at=scenes.NOW, memory_used=1.0, memory_total=2.0, power=None,
+        temperature=3.0, clock=4.0, busy=0.5, throttling=("thermal",), resets=1, absent={"power": "not in this driver"},
+    )  # fmt: skip
+    power = wire.Spread(mean=171.0, low=42.0, high=190.0)
+    samples = wire.Samples(
+        step=1.0, points=(msgspec.structs.replace(scenes.samples(1)[0], card_power=power),), next=None
+    )
+    status = msgspec.structs.replace(scenes.busy(), cards=(glance,))
+    found = recording.read(written(path, (Entry(at=0.1, status=status), Entry(at=0.2, samples=samples))))
+    assert found.beat(0).status == status
+    assert found.samples == [(0.2, samples)]
+
+
 def test_a_name_that_ends_in_gz_is_packed_and_told_by_its_content_not_by_its_name(tmp_path: Path) -> None:
     packed = written(tmp_path / "it.gz")
     assert packed.read_bytes()[:2] == b"\x1f\x8b"

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from arcops import wire, words
 from arcops.core.phase import Phase
@@ -137,6 +138,27 @@ def test_what_stands_at_the_head_of_each_line_is_cut_down_to_time_and_level(line
 def test_text_is_wrapped_to_a_number_of_lines_and_says_if_there_was_more():
     assert words.wrapped("one two\nthree target-only", 12, most=3) == ("one two", "three", "target-only")
     assert words.wrapped("one two three four five six", 10, most=2) == ("one two", "three …")
+
+
+def test_wide_characters_are_wrapped_by_the_cells_that_they_take():
+    assert words.wrapped("漢字漢字 漢字漢字 abcd", 9, most=3) == ("漢字漢字", "漢字漢字", "abcd")
+    assert words.folded("漢字漢字漢字", 5, indent="  ") == ["漢字", "  漢", "  字", "  漢", "  字"]
+
+
+@given(st.text(st.sampled_from("ab é漢🚀界 "), max_size=60), st.integers(8, 40))
+def test_no_wrapped_line_takes_more_cells_than_there_are(text: str, width: int):
+    lines = words.wrapped(text, width, most=50)
+    assert all(cell_len(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+def test_little_memory_is_not_read_as_none():
+    assert [words.mebibytes(size) for size in (0, 1, 1024 * 1024, 28_421_652_480)] == [
+        "0 MiB",
+        "< 1 MiB",
+        "1 MiB",
+        "27,105 MiB",
+    ]
 
 
 def test_a_bar_fills_by_eighths_and_keeps_its_width():

@@ -1,6 +1,7 @@
 """A status in lines of text."""
 
 from arcops import wire, words
+from arcops.cli.bars import gib
 from arcops.core.rates import Prefilling, Quantiles, Rates, Speculation
 
 
@@ -110,8 +111,26 @@ def _quantiles(quantiles: Quantiles) -> str:
     return ", ".join(f"{name} {words.quantile(value)}" for name, value in parts)
 
 
+def glance(card: wire.CardGlance) -> str:
+    """A card in a line: what is known of it, and why its memory is not; `arcops gpu` has the rest."""
+    address = words.clean(card.address)
+    head = f"{address} ({words.clean(card.name)})" if card.name else address
+    if card.memory_used is None:
+        told = [f"memory in use {words.unknown(words.clean(card.absent.get('memory_used', '')))}"]
+    else:
+        total = "" if card.memory_total is None else f" of {gib(card.memory_total)}"
+        told = [f"{gib(card.memory_used)}{total} GiB"]
+    units = ((card.power, "W"), (card.temperature, "°C"), (card.clock, "MHz"))
+    told += [f"{value:,.0f} {unit}" for value, unit in units if value is not None]
+    told += [] if card.busy is None else [f"{words.percent(card.busy)} busy"]
+    told += [f"held down by {', '.join(map(words.clean, card.throttling))}"] if card.throttling else []
+    told += [f"{card.resets} {'reset' if card.resets == 1 else 'resets'} since boot"] if card.resets else []
+    return f"{head}: {', '.join(told)}"
+
+
 def _machine(status: wire.Status) -> list[tuple[str, str]]:
-    rows = [("locks", ", ".join(status.locks))] if status.locks else []
+    rows = [("card", glance(card)) for card in status.cards]
+    rows += [("locks", ", ".join(status.locks))] if status.locks else []
     if status.survival is not None:
         rows.append(("boot", words.clean(status.survival.why)))
     elif status.lingering is False:

@@ -35,7 +35,7 @@ def doctor(
     from arcops.doctor import Sight, examine
 
     checks = _chosen(names or [])
-    sight = Sight.of(instance_of(ctx), os.environ)
+    sight = Sight.of(instance_of(ctx), os.environ, asked=names or ())
     report = _examine(sight, checks)
     if fix and _fix(sight, report):
         report = examine(Sight.of(instance_of(ctx), os.environ), checks)

@@ -9,6 +9,7 @@ import typer
 
 from arcops import wire, words
 from arcops.cli import output
+from arcops.cli.bars import bar
 from arcops.cli.connect import client_of
 from arcops.cli.durations import seconds, shown
 from arcops.cli.events import moment
@@ -24,7 +25,6 @@ STEPS: Final = (1.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 10_800.0, 21_600.0, 43_
 MINUTE: Final = 60.0
 _BAR: Final = 8
 """Characters of a bar at its fullest."""
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 
 def history(
@@ -136,19 +136,13 @@ def table_line(point: wire.SamplePoint, step: float, most: float) -> str:
     # A prompt counts when its prefill is complete; until then the KV cache's growth is all there is to see.
     prefill = point.prefill or (point.prefill if point.prefilling is None else point.prefilling.mean)
     accepted = "" if point.acceptance is None else words.percent(point.acceptance)
+    drawn = bar(point.decode, most, _BAR)
     numbers = (
         f"{stamp:<11}  {_mean(point.running):>7}  {_mean(point.waiting):>7}  {kv_usage:>5}  {_rate(prefill):>8}  "
-        f"{_rate(point.decode):>8}  {bar(point.decode, most)}  {_p50(point.ttft):<12}  {_p50(point.inter_token):<12}  "
+        f"{_rate(point.decode):>8}  {drawn}  {_p50(point.ttft):<12}  {_p50(point.inter_token):<12}  "
         f"{accepted}"
     )
     return numbers.rstrip()
-
-
-def bar(value: float | None, most: float) -> str:
-    """A horizontal bar, as wide as what it is over the most."""
-    eighths = 0 if not value or most <= 0 else max(1, round(value / most * _BAR * 8))
-    full, rest = divmod(min(eighths, _BAR * 8), 8)
-    return f"{'█' * full}{_EIGHTHS[rest] if rest else ''}".ljust(_BAR)
 
 
 def _mean(spread: wire.Spread | None) -> str:

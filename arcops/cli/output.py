@@ -43,6 +43,28 @@ def data(text: str) -> None:
         fail(ArcopsError(f"cannot write to standard output: {error.strerror}"))
 
 
+def redraw(text: str) -> None:
+    """Write `text` to stdout in place of what was there before, on a terminal; elsewhere with an empty line after it.
+
+    What is taller than the terminal is cut: it cannot be drawn over.
+    """
+    if not _draws(sys.stdout):
+        data(f"{text}\n")
+        return
+    size = shutil.get_terminal_size()
+    lines = text.splitlines()[: max(1, size.lines - 1)]
+    # Home, each line with what is left of it cleared, and all below cleared: nothing flickers (ECMA-48 CUP, EL, ED).
+    data("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J\x1b[A")
+
+
+def _draws(stream: TextIO | None) -> bool:
+    """Whether `stream` is a terminal on which can be drawn."""
+    try:
+        return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+    except ValueError:  # a closed stream
+        return False
+
+
 def json_data(value: object) -> None:
     """Write one JSON document to stdout. `value` holds dicts, lists, strings, numbers, booleans and None only."""
     data(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))

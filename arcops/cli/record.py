@@ -31,6 +31,8 @@ LOG_LINES = 300
 """Lines that were in the log before the beginning."""
 EVENTS = 200
 """Events that had happened before the beginning."""
+CARDS_EVERY = 5.0
+"""Seconds between two words about the cards, where there are any."""
 RETRY = 1.0
 """Seconds between two tries to reach a daemon that has gone."""
 CLOCKS_DIFFER = 2.0
@@ -102,7 +104,7 @@ class Recorder:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.end)
         work = [self._statuses(), self._samples(SECOND, PAST), self._samples(MINUTE, DISTANT_PAST)]
-        work += [self._events(), self._profiles(), self._tell()]
+        work += [self._events(), self._profiles(), self._cards(), self._tell()]
         if self._header.logs:
             work += [self._logs(supervisor=False), self._logs(supervisor=True)]
         tasks = [asyncio.ensure_future(one) for one in work]
@@ -160,6 +162,18 @@ class Recorder:
             self._another_launch.clear()
             with suppress(ArcopsError):
                 self._write(Entry(at=self._now(), profiles=await self._client.profiles()))
+
+    async def _cards(self) -> None:
+        """What stays the same is not written again: of a machine without cards once."""
+        told: wire.Cards | None = None
+        while True:
+            await self._present.wait()
+            with suppress(ArcopsError):  # an earlier daemon tells of no cards; the stream of statuses says what else is
+                new = await self._client.cards()
+                if told is None or new.cards or told.cards:
+                    self._write(Entry(at=self._now(), cards=new), "cards")
+                    told = new
+            await asyncio.sleep(CARDS_EVERY)
 
     async def _events(self) -> None:
         while True:

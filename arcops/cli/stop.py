@@ -26,8 +26,9 @@ def restart(
     now: Now = False,
     wait: Wait = True,
     replace: Annotated[bool, typer.Option("--replace", help="Overtake an order that is under way.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if it does not fit, by `arcops plan`.")] = False,
 ) -> None:
     """Run the ordered profile anew, as its file says now; forgives a latched failure."""
     with client_of(ctx) as client:
-        request = wire.RestartRequest(drain=drain_of(drain, now), replace=replace)
+        request = wire.RestartRequest(drain=drain_of(drain, now), replace=replace, force=force)
         see_through(client, client.restart(request), wait=wait)

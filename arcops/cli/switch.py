@@ -24,10 +24,16 @@ def switch(
     rollback: Annotated[
         bool, typer.Option("--rollback/--no-rollback", help="Return to the previous profile if this one fails.")
     ] = True,
+    force: Annotated[bool, typer.Option("--force", help="Even if it does not fit, by `arcops plan`.")] = False,
 ) -> None:
     """Run PROFILE instead of what runs now: checked first, then drained, stopped, started and proved."""
     request = wire.SwitchRequest(
-        profile=profile, drain=drain_of(drain, now), replace=replace, rollback=rollback, dry_run=dry_run
+        profile=profile,
+        drain=drain_of(drain, now),
+        replace=replace,
+        rollback=rollback,
+        dry_run=dry_run,
+        force=force,
     )
     with client_of(ctx) as client:
         accepted = client.switch(request)

@@ -1,16 +1,12 @@
 """What a card is to vLLM: which kind of device, and which number it has there."""
 
-import re
 from collections.abc import Mapping, Sequence
 
-from arcops.machine.gpu import CardIdentity
+from arcops.machine.gpu import CardIdentity, is_discrete
 
 _KINDS: Mapping[str, str] = {"xe": "xpu", "i915": "xpu", "nvidia": "cuda"}
 """The kind of device that a kernel driver offers. A card that is bound to another driver (vfio-pci: it was given to a
 virtual machine) is not offered by Level Zero or CUDA, and so has no number there."""
-_INTEL = 0x8086
-_INTEL_INTEGRATED = re.compile(r"[0-9a-f]{4}:00:02\.0")
-"""Where the graphics part of an Intel processor always is."""
 
 
 def kind_of(card: CardIdentity) -> str | None:
@@ -19,8 +15,8 @@ def kind_of(card: CardIdentity) -> str | None:
 
 
 def is_integrated(card: CardIdentity) -> bool:
-    """Part of the processor. In a virtual machine a card may sit at that place: one that has a name is a card."""
-    return card.vendor == _INTEL and card.name is None and _INTEL_INTEGRATED.fullmatch(card.address) is not None
+    """Part of the processor."""
+    return is_discrete(card) is False
 
 
 def counted_cards(kind: str, found: Sequence[CardIdentity]) -> list[str]:

@@ -109,6 +109,11 @@ class Paths:
         return self.state_dir / "evidence"
 
     @property
+    def footprints(self) -> Path:
+        """What launches took of their cards: a file for each profile."""
+        return self.state_dir / "footprints"
+
+    @property
     def screen(self) -> Path:
         """How the operator wants the screen to look; one file for all instances of a user."""
         return self.state_dir.parent / "screen.json"

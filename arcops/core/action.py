@@ -38,6 +38,9 @@ class Prepare:
 class Look:
     """Look afresh at port and card: too costly for every turn of the loop."""
 
+    deep: bool = False
+    """Have the cards compute something, too, in a process of its own: it takes some ten seconds, and memory of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
@@ -79,6 +82,16 @@ class MarkProven:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepBaseline:
+    """Remember until the next boot what a card has in use when idle."""
+
+    card: str
+    """PCI address."""
+    used: int
+    """Bytes that nobody is named for."""
+
+
+@dataclass(frozen=True, slots=True)
 class Forget:
     """Remove the launch record and the empty enclosure."""
 
@@ -102,6 +115,7 @@ Action: TypeAlias = (
     | Ask
     | KeepEvidence
     | MarkProven
+    | KeepBaseline
     | Forget
     | Settle
 )

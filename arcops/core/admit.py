@@ -112,7 +112,7 @@ def _admit_switch(
 def _keep_stand_in(state: State, launch: Launch, request: Request, order_id: int) -> Decision:
     """What stands in for the ordered profile is ordered itself: it goes on serving, as the order from here on."""
     order = Order(order_id, Goal.RUN, launch.profile, launch, fallback=request.fallback)
-    kept = replace(state, order=order, launched_for=order_id, failures=())
+    kept = replace(state, order=order, launched_for=order_id, failures=(), card_faults=())
     return settle(kept, Outcome(order_id, ExitCode.DONE, f"{launch.profile} serves, now as ordered"), stands=True)
 
 

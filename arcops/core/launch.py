@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
 from arcops.core import speculation
+from arcops.core.affinity import affinity
 
 if TYPE_CHECKING:
     from arcops.core.profile import Profile
@@ -109,6 +110,8 @@ class Launch:
     """PCI addresses of the cards, in order; empty on the CPU."""
     allow_holders: tuple[str, ...] = ()
     """Commands (comm) that may hold memory of a card beside us, a desktop's compositor for one."""
+    allow_memory: int = 64 << 20
+    """Bytes of each card that all others may hold together."""
     speculates: bool = False
     without_draft: str | None = None
     """The profile that this one extends and that does not speculate: what to switch to when the draft is to blame."""
@@ -155,6 +158,7 @@ def launch_of(name: str, profile: "Profile", bindings: Bindings) -> Launch:
         locks=bindings.locks,
         cards=bindings.cards,
         allow_holders=profile.device.allow_holders,
+        allow_memory=profile.device.allow_memory,
         speculates=speculation.config_of(profile.speculation, bindings.draft) is not None,
         on_failure=profile.on_failure,
         limits=limits,
@@ -187,10 +191,7 @@ def _checks(profile: "Profile") -> Checks:
 
 def _affinity(kind: str, bindings: Bindings) -> dict[str, str]:
     """The variables that let vLLM see the locked cards and no other (law 1: a lock alone keeps nobody off a card)."""
-    from arcops.core.profile.flags import AFFINITY  # here and not above: see _plain_flags
-
-    numbers = ",".join(str(number) for number in bindings.ordinals)
-    return {name: value or numbers for name, value in AFFINITY[kind].items()}
+    return affinity(kind, bindings.ordinals)
 
 
 def _limits(profile: "Profile") -> Limits:

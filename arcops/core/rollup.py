@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from arcops.core.cards.figures import NO_FIGURES, Figures
 from arcops.core.metrics import Histogram, Sample
 from arcops.core.rates import Quantiles, Timed, quantile, restarted
 
@@ -81,6 +82,14 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """In seconds, as the two below."""
     inter_token: Observed | None = None
     queue: Observed | None = None
+    card_memory: Gauge | None = None
+    """Bytes in use of the launch's cards, together."""
+    card_power: Gauge | None = None
+    """Watts, together."""
+    card_temperature: Gauge | None = None
+    """°C, of the hottest."""
+    card_clock: Gauge | None = None
+    """MHz of the compute engines, of the slowest."""
 
     @property
     def minute(self) -> float:
@@ -117,11 +126,19 @@ def start_of(at: float, step: float) -> float:
 
 
 def between(
-    old: Timed | None, new: Timed, *, at: float, profile: str, phase: str, prefilling: float | None = None
+    old: Timed | None,
+    new: Timed,
+    *,
+    at: float,
+    profile: str,
+    phase: str,
+    prefilling: float | None = None,
+    cards: Figures = NO_FIGURES,
 ) -> Tally:
     """What happened between two scrapes, as of `at` (since the epoch); the gauges alone where nothing connects them.
 
     That is so without an earlier scrape, after another launch's, over a counter that began anew, and over a gap.
+    `cards` are those of the launch, as they were read last.
     """
     sample = new.sample
     before = old.sample if old is not None and _connected(old, new) else None
@@ -153,6 +170,10 @@ def between(
         ttft=observed(lambda s: s.ttft),
         inter_token=observed(lambda s: s.inter_token),
         queue=observed(lambda s: s.queue),
+        card_memory=look(cards.memory),
+        card_power=look(cards.power),
+        card_temperature=look(cards.temperature),
+        card_clock=look(cards.clock),
     )
 
 
@@ -189,6 +210,10 @@ def merged(first: Tally, second: Tally) -> Tally:
         ttft=_both(first.ttft, second.ttft),
         inter_token=_both(first.inter_token, second.inter_token),
         queue=_both(first.queue, second.queue),
+        card_memory=_gauges(first.card_memory, second.card_memory),
+        card_power=_gauges(first.card_power, second.card_power),
+        card_temperature=_gauges(first.card_temperature, second.card_temperature),
+        card_clock=_gauges(first.card_clock, second.card_clock),
     )
 
 

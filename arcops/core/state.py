@@ -119,6 +119,10 @@ class State:
     """Why the backend is being taken down, or was."""
     failures: tuple[float, ...] = ()
     """When the standing (committed) order's backend, or what stands in for it, failed within the last hour."""
+    card_faults: tuple[float, ...] = ()
+    """When the card failed a backend of the standing order within the last hour: not held against its profile."""
+    asked_over: float = float("-inf")
+    """In `serving` and `suspect`: when that befell a card for which the backend was last doubted."""
     fallback_awaited: bool = False
     """In `failed` and `wedged`: the latch fell before the order's `on_failure` was read; then that is judged anew."""
     retry_at: float | None = None
@@ -143,6 +147,10 @@ class State:
     """The order that the backend was last launched, or adopted, for: no other one is to blame for it."""
     settled: tuple[Outcome, ...] = field(default=())
     """The last few outcomes, newest last."""
+    doubted: tuple[str, ...] = ()
+    """Cards that a backend was lost to, until one serves on them again: they are tried before each launch there."""
+    doubted_since: float = 0.0
+    """When one of them was last the cause of a failure: a trial counts only if made later."""
 
     def outcome_of(self, order_id: int) -> Outcome | None:
         """What became of an order, if it is settled and not too long ago."""

@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from arcops.core.cards.clean import Occupancy
+from arcops.core.cards.health import Health
+from arcops.core.cards.incidents import Incident
 from arcops.core.launch import Launch
-from arcops.core.quantity import Reading
+from arcops.core.quantity import Reading, Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,8 @@ class Port:
 class Card:
     """The cards that the wanted launch needs, taken together."""
 
-    holders: tuple[Holder, ...]
-    """Foreign processes with memory there."""
-    unreadable: int
-    """Processes whose descriptors we may not read: they might hold memory too."""
+    memory: tuple[Occupancy, ...] = ()
+    """Of each whose driver is there: who holds it, and how much of it is in use."""
     fault: str = ""
     """Why a card does not answer, in words with what to do; empty when all of them do."""
     wedged: bool = False
@@ -204,6 +205,11 @@ class Ending:
     """The line of the log that says so, vLLM's or the kernel's."""
     fits_context: int | None = None
     """The largest context in tokens that would fit, where vLLM names it."""
+    card_fault: bool = False
+    """The device was lost, and the card was reset or worse: what ran there is not to blame."""
+
+
+NOT_TRIED = Unknown("not tried yet", float("-inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,3 +234,7 @@ class World:
     """Why the main process ended, once it has and its log was read."""
     remarks: tuple[Remark, ...] = ()
     """What is wrong with the backend and no reason to restart it; judged by core/quality."""
+    examined: Reading[Health] = NOT_TRIED
+    """Whether the cards of the wanted launch compute, as of a trial that `Look(deep=True)` has made."""
+    incidents: tuple[Incident, ...] = ()
+    """What befell the cards of the backend since it was launched, oldest first."""

@@ -14,6 +14,7 @@ from arcops.core.action import (
     Action,
     Ask,
     Forget,
+    KeepBaseline,
     KeepEvidence,
     KillEveryone,
     Look,
@@ -43,6 +44,7 @@ from arcops.daemon.leavings import UNREAD, may_live, shows_itself, who
 from arcops.daemon.looks import Looks
 from arcops.daemon.scene import Scene
 from arcops.daemon.scraper import Scraper
+from arcops.daemon.trials import Trials
 from arcops.machine import backend_log, cgroup, environment, process, record, spawn
 from arcops.machine.lock import Locks, name_holders
 from arcops.machine.record import LaunchRecord, StandsInFor, Unbelievable
@@ -77,6 +79,7 @@ class Actor:
         self._checkpoints = checkpoints
         self._scene = Scene(str(paths.evidence_dir), clock, journal)
         self._boot_id = process.boot_id()
+        self.trials = Trials(clock, journal, wake)
         self.locks = Locks()
         self.locked_at = 0.0
         self.lock_holders: tuple[Holder, ...] = ()
@@ -90,6 +93,8 @@ class Actor:
         self._unprepared: dict[str, Unknown] = {}
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self.trouble: str | None = None
+        self.tell_served: Callable[[LiveBackend], None] = lambda _: None
+        """Is told of a launch that serves for the first time."""
 
     @property
     def unproven(self) -> bool:
@@ -168,8 +173,8 @@ class Actor:
             case Prepare(launch=launch):
                 self._prepare(launch)
                 return False
-            case Look():
-                self._look(state)
+            case Look(deep=deep):
+                self._look(state, deep)
                 return False
             case Spawn(launch=launch):
                 await self._spawn(launch, stands_in_for(state.order))
@@ -193,6 +198,9 @@ class Actor:
             case MarkProven():
                 self._mark_proven()
                 return False
+            case KeepBaseline(card=card, used=used):
+                self._looks.memory.learn(card, used)
+                return False
             case Forget():
                 await self._forget()
                 return True
@@ -215,12 +223,13 @@ class Actor:
     def close(self) -> None:
         """What was begun beside the loop tells nobody any more."""
         self._scene.close()
+        self.trials.close()
         environment.end_all()
 
     def ours(self) -> frozenset[int]:
-        """Pids of our backend, read afresh; from any thread. Raises OSError."""
+        """Pids of our backend, read afresh, and of a trial of its card; from any thread. Raises OSError."""
         live = self.live
-        return frozenset() if live is None else frozenset(live.members())
+        return self.trials.pids if live is None else self.trials.pids.union(live.members())
 
     def setup_of(self, launch: Launch | None) -> Reading[None]:
         """Whether what the launch's setup script makes is there, or why not and since when."""
@@ -228,9 +237,11 @@ class Actor:
             return Known(None, self._clock.monotonic())
         return self._unprepared.get(launch.setup, Unknown("the setup script was not run yet", float("-inf")))
 
-    def _look(self, state: State) -> None:
+    def _look(self, state: State, deep: bool) -> None:
         launch = self.live.record.launch if self.live is not None else state.order.wanted
-        if launch is not None:
+        if launch is not None and deep:
+            self.trials.begin(launch, self._environment(launch, None), state)
+        elif launch is not None:
             pause = BLOCKED_PAUSE if state.phase is Phase.BLOCKED else 0.0
             self._looks.look(launch, self.ours, pause)
 
@@ -369,7 +380,9 @@ class Actor:
         if live is None or live.record.proven:
             return
         self._journal.loaded(live.record.launch.profile, self._clock.monotonic() - live.record.spawned_monotonic)
+        live.read_progress()
         live.mark_proven(self._clock.wall())
+        self.tell_served(live)
 
     async def _forget(self) -> None:
         """Last of all it is forgotten here: what cannot be removed is still to be seen, and tried again."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
+from arcops.core.cards.incidents import Incident
 from arcops.core.diagnosis import Diagnosis, Evidence, diagnose
 from arcops.core.enclosure import Enclosure, EnclosureKind
 from arcops.core.phase import Phase
@@ -218,15 +219,15 @@ class LiveBackend:
         """Processor time of the processes of the last look."""
         return process.cpu_seconds(self.seen)
 
-    def ending(self, phase: Phase) -> Ending | None:
+    def ending(self, phase: Phase, incidents: tuple[Incident, ...] = ()) -> Ending | None:
         """Why the main process ended, judged once from exit code, phase, log and the kernel's word; None while that is
-        waited for."""
+        waited for. `incidents` are what befell its cards since the launch."""
         if self._ending is None:
-            diagnosis = self._diagnose(phase)
+            diagnosis = self._diagnose(phase, incidents)
             self._ending = None if diagnosis is None else _as_ending(self.record.launch_id, diagnosis)
         return self._ending
 
-    def _diagnose(self, phase: Phase) -> Diagnosis | None:
+    def _diagnose(self, phase: Phase, incidents: tuple[Incident, ...]) -> Diagnosis | None:
         launch, now = self.record.launch, self._monotonic()
         kernel: Lines | None = None
         if launch.cards or self._exit_code is None or self._exit_code <= 0:
@@ -246,6 +247,7 @@ class LiveBackend:
             pids=frozenset((*self.ever, *main)) if kernel_log.names_our_pids() else frozenset(),
             cgroup=_cgroup_name(self.record.enclosure),
             cards=launch.cards,
+            incidents=incidents,
         )
         return diagnose(evidence)
 
@@ -375,4 +377,5 @@ def _as_ending(launch_id: str, diagnosis: Diagnosis) -> Ending:
         points_at_draft=diagnosis.points_at_draft,
         evidence=diagnosis.evidence,
         fits_context=diagnosis.fits_context,
+        card_fault=diagnosis.card_fault,
     )

@@ -4,13 +4,16 @@ from prometheus_client import CollectorRegistry, Gauge, Info, generate_latest
 
 from arcops import wire
 from arcops.core.phase import Phase
+from arcops.daemon.card_exposition import CardCollector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def exposition(status: wire.Status, turns: int) -> bytes:
+def exposition(status: wire.Status, turns: int, cards: wire.Cards | None = None) -> bytes:
     """The Prometheus text of one moment. A value that is unknown has no sample."""
     registry = CollectorRegistry()
+    if cards is not None:
+        registry.register(CardCollector(cards))
     Info("arcops", "The supervisor.", registry=registry).info(
         {"version": status.daemon.version, "instance": status.instance}
     )

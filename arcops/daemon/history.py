@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from arcops.core.cards.figures import NO_FIGURES, Figures
 from arcops.core.metrics import Sample
 from arcops.core.rates import Timed
 from arcops.core.rollup import Tally, between, merged
@@ -128,10 +129,12 @@ class History:
             raise StoreError("its file is not open (yet)", may_pass=True)
         return store.minutes(since, until, limit)
 
-    def scraped(self, timed: Timed, profile: str, phase: str, prefilling: float | None) -> None:
-        """Take in a scrape; `prefilling` is the tokens per second of a prefill that goes on."""
+    def scraped(
+        self, timed: Timed, profile: str, phase: str, prefilling: float | None, cards: Figures = NO_FIGURES
+    ) -> None:
+        """Take in a scrape; `prefilling` is the tokens per second of a prefill that goes on, `cards` the launch's."""
         at = self._clock.to_wall(timed.at)
-        tally = between(self._last, timed, at=at, profile=profile, phase=phase, prefilling=prefilling)
+        tally = between(self._last, timed, at=at, profile=profile, phase=phase, prefilling=prefilling, cards=cards)
         self._last = timed
         self._seconds.append(Second(tally.at, msgspec.msgpack.encode(tally)))
         self._unwritten = min(self._unwritten + 1, len(self._seconds))

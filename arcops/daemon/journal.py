@@ -47,6 +47,8 @@ class Attempts:
     stand_in: StandIn | None = None
     fallback_awaited: bool = False
     """The latch fell before the `on_failure` was read."""
+    card_faults: tuple[float, ...] = ()
+    """When the card failed a backend, on the clock of this boot: of another boot's nothing is to be held against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,15 @@ class _Loaded:
     seconds: float
 
 
-_Entry: TypeAlias = StoredEvent | Settle | Attempts | _Loaded
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A value of somebody else's, under its name."""
+
+    key: str
+    value: str
+
+
+_Entry: TypeAlias = StoredEvent | Settle | Attempts | _Loaded | _Kept
 
 
 class Journal:
@@ -122,8 +132,10 @@ class Journal:
         self._tell(action)
 
     # -- the history --------------------------------------------------------------------------------------------------
-    def event(self, kind: str, state: State, reason: str, launch_id: str | None = None) -> None:
-        """One entry of the history."""
+    def event(
+        self, kind: str, state: State, reason: str, launch_id: str | None = None, *, cause: str | None = None
+    ) -> None:
+        """One entry of the history; `cause` where it is another one than that of the phase's failure."""
         with self._guard:
             if len(self._waiting) >= MOST_WAITING:
                 self._lost += 1
@@ -138,7 +150,7 @@ class Journal:
                 profile=state.order.wanted_profile if state.order.goal is Goal.RUN else None,
                 launch_id=launch_id,
                 reason=reason,
-                data=_data(kind, state),
+                data=_data(kind, state, cause),
             )
         )
 
@@ -165,6 +177,18 @@ class Journal:
         """How each profile's last start has ended, and how long its last ones took, in seconds. Raises StoreError."""
         return self._store.last_results(), self._store.loads_by_profile()
 
+    # -- for others ----------------------------------------------------------------------------------------------------
+    def keep(self, key: str, value: str) -> None:
+        """Keep a value under a name, in the place of the last one."""
+        self._tell(_Kept(key, value))
+
+    def kept(self, key: str) -> str | None:
+        """What was kept under a name by this supervisor or an earlier one; None where nothing was, or can be read."""
+        try:
+            return self._store.recall(key)
+        except StoreError:
+            return None
+
     # -- attempts -----------------------------------------------------------------------------------------------------
     def attempts(self, state: State) -> None:
         """Keep how the ordered launch has failed so far: a new supervisor must not begin to count anew."""
@@ -179,6 +203,7 @@ class Journal:
             wedged=state.phase is Phase.WEDGED,
             stand_in=state.order.stand_in,
             fallback_awaited=state.fallback_awaited,
+            card_faults=state.card_faults,
         )
         self._tell(kept)
 
@@ -202,7 +227,8 @@ class Journal:
         if not this_boot:
             return state if kept.stand_in is not None else replace(state, failures=self._by_the_wall(kept.failures))
         failures = kept.monotonic or self._by_the_wall(kept.failures)
-        state = replace(state, failures=failures, order=replace(state.order, stand_in=kept.stand_in))
+        order = replace(state.order, stand_in=kept.stand_in)
+        state = replace(state, failures=failures, card_faults=kept.card_faults, order=order)
         if not latch or not kept.latched:
             return state
         phase = Phase.WEDGED if kept.wedged else Phase.FAILED
@@ -286,6 +312,8 @@ class Journal:
                 self._store.remember(_ATTEMPTS, msgspec.json.encode(entry).decode())
             case _Loaded(profile=profile, seconds=seconds):
                 self._store.record_launch(profile, seconds)
+            case _Kept(key=key, value=value):
+                self._store.remember(key, value)
             case _:
                 assert_never(entry)
 
@@ -333,7 +361,7 @@ class EventData(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an event says beside its words, for programs that read the history."""
 
     cause: str | None = None
-    """Of the failure that a phase was entered with."""
+    """Of the failure that a phase was entered with; of an event of the kernel's, the kind of incident."""
 
 
 def data_of(event: StoredEvent) -> EventData:
@@ -344,6 +372,7 @@ def data_of(event: StoredEvent) -> EventData:
         return EventData()
 
 
-def _data(kind: str, state: State) -> str:
-    cause = state.failure.cause.value if kind == "phase" and state.failure is not None else None
+def _data(kind: str, state: State, cause: str | None) -> str:
+    if cause is None and kind == "phase" and state.failure is not None:
+        cause = state.failure.cause.value
     return msgspec.json.encode(EventData(cause)).decode()

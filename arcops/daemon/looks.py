@@ -8,10 +8,13 @@ from arcops.core.launch import Launch
 from arcops.core.quantity import Known, Reading, T, Unknown
 from arcops.core.world import Card, Holder, Port
 from arcops.daemon.aside import Aside
+from arcops.daemon.card_memory import CardMemory
 from arcops.daemon.clock import Clock
 from arcops.machine import port, process
-from arcops.machine.gpu import Asker, Client, find_cards, reader_for
+from arcops.machine.gpu import Asker, find_cards
 
+LOOKS_APART = 0.15
+"""Seconds from one look to the next: the two see a card whose memory is on its way back differ."""
 LOOK_WITHIN = 90.0
 """Seconds that a look at port or cards may take; it takes some ten milliseconds, and in a hung driver for ever."""
 
@@ -24,7 +27,14 @@ _NOTHING = Unknown("not looked yet", float("-inf"))
 class Looks:
     """The last look at the port and the cards of a launch; `look` makes a new one, `seen` gives what it saw."""
 
-    def __init__(self, clock: Clock, wake: Callable[[], None], within: float = LOOK_WITHIN) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        wake: Callable[[], None],
+        memory: CardMemory | None = None,
+        within: float = LOOK_WITHIN,
+    ) -> None:
+        self.memory = memory or CardMemory()
         self._at_port, self._at_cards = Aside[Reading[Port]](within), Aside[Reading[Card]](within)
         self._asker = Asker()
         self._clock = clock
@@ -39,7 +49,9 @@ class Looks:
         """The last look at what this launch needs; "not looked yet" where it was at something else."""
         if launch is None or subject_of(launch) != self._subject:
             return _NOTHING, _NOTHING
-        return self._port, self._card
+        if isinstance(self._card, Unknown):
+            return self._port, self._card
+        return self._port, Known(self.memory.compared(self._card.value), self._card.at)
 
     def look(self, launch: Launch, ours: Callable[[], frozenset[int]], pause: float = 0.0) -> None:
         """Begin a look unless one at the same is under way; the loop is woken when it is done.
@@ -53,6 +65,8 @@ class Looks:
                 return
             self._task.cancel()
         self._looking_at = subject
+        if subject == self._subject and launch.cards:
+            pause = max(pause, self._card.at + LOOKS_APART - self._clock.monotonic())
         self._task = asyncio.create_task(self._look(launch, ours, pause))
 
     async def glance(self, launch: Launch, ours: Callable[[], frozenset[int]]) -> tuple[Reading[Port], Reading[Card]]:
@@ -60,8 +74,14 @@ class Looks:
         at = self._clock.monotonic()
         return (
             await _within(self._at_port, lambda: look_at_port(launch, ours, at), f"port {launch.port}", at),
-            await _within(self._at_cards, lambda: look_at_cards(launch, ours, at, self._asker), "the card", at),
+            await self._at_launch_cards(launch, ours, at),
         )
+
+    async def _at_launch_cards(self, launch: Launch, ours: Callable[[], frozenset[int]], at: float) -> Reading[Card]:
+        looked = await _within(
+            self._at_cards, lambda: look_at_cards(launch, ours, at, self._asker, self.memory), "the card", at
+        )
+        return looked if isinstance(looked, Unknown) else Known(self.memory.compared(looked.value), looked.at)
 
     async def _look(self, launch: Launch, ours: Callable[[], frozenset[int]], pause: float) -> None:
         await asyncio.sleep(pause)
@@ -105,44 +125,32 @@ def look_at_port(launch: Launch, ours: Callable[[], frozenset[int]], at: float) 
     return Known(Port(listeners=holders, ours=mine, bindable=bindable), at)
 
 
-def look_at_cards(launch: Launch, ours: Callable[[], frozenset[int]], at: float, asker: Asker) -> Reading[Card]:
+def look_at_cards(
+    launch: Launch, ours: Callable[[], frozenset[int]], at: float, asker: Asker, memory: CardMemory
+) -> Reading[Card]:
     """Who has memory of the launch's cards, and do they answer?"""
     if not launch.cards:
-        return Known(Card(holders=(), unreadable=0), at)
+        return Known(Card(), at)
     try:
-        return _look_at_cards(launch, ours, at, asker)
+        return _look_at_cards(launch, ours, at, asker, memory)
     except OSError as error:
         return Unknown(f"who holds {', '.join(launch.cards)} cannot be looked at: {error.strerror}", at)
 
 
-def _look_at_cards(launch: Launch, ours: Callable[[], frozenset[int]], at: float, asker: Asker) -> Reading[Card]:
-    """Ours are asked for after the scan, as with the port. Raises OSError."""
+def _look_at_cards(
+    launch: Launch, ours: Callable[[], frozenset[int]], at: float, asker: Asker, memory: CardMemory
+) -> Reading[Card]:
+    """Raises OSError."""
     cards = {card.address: card for card in find_cards()}
-    holders: list[Holder] = []
-    unreadable = 0
-    for address in launch.cards:
-        driver = cards[address].driver if address in cards else None
-        if driver is None:
-            # Gone, or with no driver: nobody has memory there, and it is no card to launch on (`fault` says so).
-            continue
-        reader = reader_for(driver)
-        if reader is None:
-            return Unknown(f"arcops cannot read who holds card {address} (driver: {driver})", at)
-        clients, hidden = reader.holders([address])
-        unreadable = max(unreadable, hidden)
-        own = ours() if clients else frozenset[int]()
-        foreign = (client for client in clients if client.holds and not own.intersection(client.pids))
-        holders.extend(_holder(client) for client in foreign)
+    # Gone, or with no driver: nobody has memory there, and it is no card to launch on (`fault` says so).
+    bound = [card for card in map(cards.get, launch.cards) if card is not None and card.driver is not None]
+    seen = memory.look(bound, at, ours)
+    if isinstance(seen, Unknown):
+        return seen
     fault = asker.fault(cards, launch.cards)
     words, wedged = ("", False) if fault is None else (fault.words, fault.wedged)
-    return Known(Card(holders=tuple(holders), unreadable=unreadable, fault=words, wedged=wedged), at)
+    return Known(Card(seen.value, fault=words, wedged=wedged), at)
 
 
 def _ended(pid: int) -> bool:
     return process.identify(pid) is None
-
-
-def _holder(client: Client) -> Holder:
-    pid = min(client.pids)
-    command, user = process.describe(pid)
-    return Holder(pid, command, user, str(client))

@@ -12,6 +12,7 @@ from arcops.core.action import (
     Action,
     Ask,
     Forget,
+    KeepBaseline,
     KeepEvidence,
     KillEveryone,
     Look,
@@ -64,6 +65,7 @@ _DOING: Mapping[type[Action], str] = {
     Ask: "ask the backend",
     KeepEvidence: "keep evidence",
     MarkProven: "mark the launch as proven",
+    KeepBaseline: "keep what a card has in use when idle",
     Forget: "remove the launch record",
     Settle: "write an outcome down",
 }
@@ -309,7 +311,7 @@ class Loop:
         latch_moved = (later.phase in LATCHED) != (earlier.phase in LATCHED)
         stand_in_moved = later.order.stand_in != earlier.order.stand_in
         # An end of the daemon is no forgiveness: what it clears in memory stays written down for the next one.
-        if not self._leaving and (later.failures != earlier.failures or latch_moved or stand_in_moved):
+        if not self._leaving and (_count(later) != _count(earlier) or latch_moved or stand_in_moved):
             self._journal.attempts(later)
         if stand_in_moved and later.order.id == earlier.order.id:
             self._journal.event("stand_in", later, later.reason)
@@ -348,6 +350,11 @@ class Loop:
     def _tell(self) -> None:
         for event in self._listeners:
             event.set()
+
+
+def _count(state: State) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """What is counted against the order's profile, and against its card."""
+    return state.failures, state.card_faults
 
 
 def request_words(order: Order) -> str:

@@ -6,7 +6,7 @@ import os
 import pwd
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ import typer
 
 from arcops import __version__
 from arcops.config.paths import DEFAULT_INSTANCE, Paths
+from arcops.core.cards.measures import CardReading
 from arcops.core.errors import ArcopsError
 from arcops.core.quantity import Known
 from arcops.core.rates import Timed
@@ -24,12 +25,17 @@ from arcops.core.rollup import Tally
 from arcops.core.state import State
 from arcops.daemon.act import Actor
 from arcops.daemon.after_stop import after_stop
+from arcops.daemon.card_memory import KEPT_AS, CardMemory
+from arcops.daemon.card_watch import CardWatch, into_history
+from arcops.daemon.cards import CardBook, Concern, Sources
 from arcops.daemon.checkpoint import NOWHERE, Checkpoints, Point
 from arcops.daemon.clock import Clock
 from arcops.daemon.feeds import Feeds
+from arcops.daemon.footprints import Footprints
 from arcops.daemon.handover import Handover, stopping
 from arcops.daemon.heartbeat import beating
 from arcops.daemon.history import History
+from arcops.daemon.host_watch import HostWatch
 from arcops.daemon.journal import Journal
 from arcops.daemon.looks import Looks
 from arcops.daemon.loop import Loop
@@ -37,6 +43,7 @@ from arcops.daemon.observe import Observer
 from arcops.daemon.orders import Orders
 from arcops.daemon.own_log import Library, OwnLog
 from arcops.daemon.pasts import Pasts
+from arcops.daemon.plans import Plans
 from arcops.daemon.premises import Premises
 from arcops.daemon.reload import Reloader
 from arcops.daemon.restore import resolve, restore
@@ -74,6 +81,10 @@ class Parts:
     handover: Handover
     premises: Premises
     history: History
+    card_watch: CardWatch
+    cards: CardBook
+    host_watch: HostWatch
+    footprints: Footprints
 
 
 def assemble(
@@ -86,28 +97,86 @@ def assemble(
         if loop is not None:
             loop.wake()
 
-    journal = Journal(store, clock, process.boot_id(), checkpoints)
-    scraper, looks = Scraper(clock, wake), Looks(clock, wake)
+    boot_id = process.boot_id()
+    journal = Journal(store, clock, boot_id, checkpoints)
+    memory = CardMemory(boot_id, journal.kept(KEPT_AS), partial(journal.keep, KEPT_AS))
+    scraper, looks = Scraper(clock, wake), Looks(clock, wake, memory)
     actor = Actor(paths, clock, journal, scraper, looks, wake, checkpoints)
     state = State(since=clock.monotonic(), progress_at=clock.monotonic())
-    loop = Loop(state, clock, Observer(clock, actor, scraper, looks), actor, journal, checkpoints)
-    orders = Orders(paths.instance, loop, actor, looks, os.environ)
+    card_watch = CardWatch(clock, partial(into_history, lambda: loop, actor, journal), wake)
+    observer = Observer(clock, actor, scraper, looks, card_watch.befell)
+    loop = Loop(state, clock, observer, actor, journal, checkpoints)
+    plans = Plans(str(paths.footprints), actor.ours)
+    orders = Orders(paths.instance, loop, actor, looks, os.environ, plans, journal)
+    footprints = Footprints(str(paths.footprints), clock, plans, journal, loop, actor)
+    actor.tell_served = footprints.served
     lingering = Lingering(clock)
     status = StatusWriter(
         paths.instance, clock, loop, actor, scraper, journal, lingering, Survival(paths, clock, lingering)
     )
     history = History(str(paths.history), clock, process.boot_id())
-    scraper.tell(lambda timed, profile, rate: history.scraped(timed, profile, loop.state.phase.value, rate))
+    cards = CardBook(
+        clock,
+        Sources(
+            concern=partial(_concern, loop, actor, status),
+            ours=actor.ours,
+            looked=memory.census,
+            baseline=memory.baseline,
+            incidents=card_watch.incidents,
+            resets=card_watch.resets,
+            watching=card_watch.watching,
+            read=partial(_tell_both, card_watch.read, footprints.saw),
+        ),
+    )
+    status.show_cards(cards.glances)
+    status.show_comparison(footprints.comparison)
+    scraper.tell(
+        lambda timed, profile, rate: history.scraped(timed, profile, loop.state.phase.value, rate, cards.figures())
+    )
     feeds = Feeds(paths, loop, actor, journal, status, Samples(history, clock), own_log or OwnLog())
     handover = Handover(clock, paths.keeper_dir)
     reloader = Reloader(paths.instance, loop, orders)
-    api = Api(paths.instance, os.getpid(), loop, orders, status, feeds, reloader, handover, Pasts(actor, journal))
+    api = Api(
+        paths.instance, os.getpid(), loop, orders, status, feeds, reloader, handover, Pasts(actor, journal), cards
+    )
     server = ControlServer(api.app(), paths.socket)
     premises = Premises(paths, store, actor, server)
-    status.tell_of(lambda: premises.troubles + history.troubles)
+    host_watch = HostWatch.of(clock, loop, actor, scraper, journal)
+    status.tell_of(lambda: premises.troubles + history.troubles + host_watch.troubles)
     return Parts(
-        paths, clock, journal, scraper, looks, actor, loop, orders, status, feeds, server, handover, premises, history
+        paths,
+        clock,
+        journal,
+        scraper,
+        looks,
+        actor,
+        loop,
+        orders,
+        status,
+        feeds,
+        server,
+        handover,
+        premises,
+        history,
+        card_watch,
+        cards,
+        host_watch,
+        footprints,
     )
+
+
+def _tell_both(one: Callable[[CardReading], None], other: Callable[[CardReading], None], reading: CardReading) -> None:
+    one(reading)
+    other(reading)
+
+
+def _concern(loop: Loop, actor: Actor, status: StatusWriter) -> Concern:
+    """The cards of what runs, else of what is ordered to run."""
+    live = actor.live
+    launch = loop.state.order.wanted if live is None else live.record.launch
+    if launch is None:
+        return Concern()
+    return Concern(launch.cards, live is not None, status.locks(), launch.allow_holders)
 
 
 class Lingering:
@@ -191,9 +260,13 @@ async def _run(parts: Parts) -> None:
     telling = asyncio.create_task(_tell_systemd(parts))
     tending = asyncio.create_task(_tend(parts))
     keeping = asyncio.create_task(_keep_history(parts))
+    sampling = asyncio.create_task(_sample_cards(parts))
     turning = asyncio.create_task(parts.loop.run())
     resolving = asyncio.create_task(resolve(parts.loop, parts.orders, parts.loop.state.order))
     try:
+        parts.card_watch.begin()
+        parts.host_watch.begin()
+        parts.footprints.begin()
         systemd.notify("READY=1")
         _log.info("ready", socket=str(parts.paths.socket), pid=os.getpid())
         done, _ = await asyncio.wait({turning, serving, scraping}, return_when=asyncio.FIRST_COMPLETED)
@@ -204,13 +277,16 @@ async def _run(parts: Parts) -> None:
         parts.feeds.closing.set()
         parts.loop.wake()
         parts.server.should_exit = True
-        beside = (telling, tending, keeping, scraping, resolving, turning)
+        beside = (telling, tending, keeping, sampling, scraping, resolving, turning)
         for task in beside:
             task.cancel()
         # Whatever one of them ends with, the others and what comes below have to end too.
         for outcome in await asyncio.gather(*beside, serving, return_exceptions=True):
             if isinstance(outcome, Exception):
                 _log.error("ended by a fault", exc_info=outcome)
+        parts.card_watch.close()
+        parts.host_watch.close()
+        parts.footprints.close()
         parts.actor.close()
         await parts.looks.close()
         await parts.scraper.leave()
@@ -241,6 +317,15 @@ async def _keep_history(parts: Parts) -> None:
         await parts.history.run(lambda news: parts.journal.event("trouble", parts.loop.state, news))
     except Exception:
         _log.exception("history")
+        raise
+
+
+async def _sample_cards(parts: Parts) -> None:
+    """Read the cards; a fault of ours in it costs their numbers."""
+    try:
+        await parts.cards.run()
+    except Exception:
+        _log.exception("cards")
         raise
 
 

@@ -1,5 +1,8 @@
 """One look at everything: gathers what is cheap now and what the slower observers said last."""
 
+from collections.abc import Callable, Sequence
+
+from arcops.core.cards.incidents import Incident
 from arcops.core.decide.moves import ended
 from arcops.core.metrics import Sample
 from arcops.core.phase import Phase
@@ -12,18 +15,30 @@ from arcops.daemon.looks import Looks
 from arcops.daemon.scraper import Pace, Scraper
 from arcops.machine import lock
 
+Befell = Callable[[Sequence[str], float], tuple[Incident, ...]]
+
 _RISING = frozenset({Phase.STARTING, Phase.CHECKING})
 _STEADY = frozenset({Phase.SERVING, Phase.SUSPECT, Phase.DRAINING})
+
+
+def _nothing_befell(cards: Sequence[str], since: float) -> tuple[Incident, ...]:
+    """Where nobody watches the cards."""
+    del cards, since
+    return ()
 
 
 class Observer:
     """Renders the World. Its own faults become absences with their reason."""
 
-    def __init__(self, clock: Clock, actor: Actor, scraper: Scraper, looks: Looks) -> None:
+    def __init__(
+        self, clock: Clock, actor: Actor, scraper: Scraper, looks: Looks, befell: Befell = _nothing_befell
+    ) -> None:
+        """`befell` gives what befell some cards since a moment (seconds, monotonic)."""
         self._clock = clock
         self._actor = actor
         self._scraper = scraper
         self._looks = looks
+        self._befell = befell
 
     def look(self, state: State) -> World:
         """The world as it is for `state`: its phase says which signs of life count."""
@@ -33,8 +48,9 @@ class Observer:
             self._scraper.hurry()
         live = self._actor.live
         ending = None
+        incidents = () if backend is None else self._befell(backend.launch.cards, backend.spawned_at)
         if backend is not None and live is not None and ended(backend):
-            ending = live.ending(state.phase)
+            ending = live.ending(state.phase, incidents)
         port, card = self._looks.seen(backend.launch if backend is not None else state.order.wanted)
         return World(
             now=self._clock.monotonic(),
@@ -50,6 +66,8 @@ class Observer:
             requests=requests_of(self._scraper.sample),
             ending=ending,
             remarks=self._scraper.remarks,
+            incidents=incidents,
+            examined=self._actor.trials.seen(state.order.wanted),
         )
 
     def _backend(self) -> Backend | None:

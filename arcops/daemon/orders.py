@@ -1,5 +1,6 @@
 """From what a client asks to an order: all that can be checked is checked before the running backend is touched."""
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,20 +10,23 @@ import structlog
 
 from arcops.config import Config
 from arcops.core.admit import Refusal, Request, Verb, to_restart
-from arcops.core.decide.sight import obstacle, refusal, remedy
+from arcops.core.decide.sight import CLEAR, Sight, obstacle, remarks
 from arcops.core.errors import ArcopsError, BlockedError, ExitCode, InvalidProfileError
 from arcops.core.launch import Launch
-from arcops.core.quantity import Known
+from arcops.core.quantity import Known, Reading
 from arcops.core.state import Order
-from arcops.core.world import Holder
+from arcops.core.world import Card, Holder
 from arcops.daemon.act import SETUP_WITHIN, Actor
 from arcops.daemon.aside import for_a_client, on_a_thread
+from arcops.daemon.journal import Journal
 from arcops.daemon.looks import Looks
 from arcops.daemon.loop import Loop
-from arcops.daemon.status import unread_holders
+from arcops.daemon.plans import Planned, Plans, forced, judged
 from arcops.machine import environment, lock
 from arcops.wire import RestartRequest, StopRequest, SwitchRequest
 
+GLANCE_AGAIN = 0.5
+"""Seconds between two looks at what may be gone in a moment."""
 LONGEST_DRAIN = 86_400.0
 """Seconds; whoever asks for more has made a typing error."""
 
@@ -32,24 +36,39 @@ _log = structlog.get_logger(__name__)
 class Orders:
     """Resolves, checks and submits. It changes nothing by itself."""
 
-    def __init__(self, instance: str, loop: Loop, actor: Actor, looks: Looks, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        instance: str,
+        loop: Loop,
+        actor: Actor,
+        looks: Looks,
+        env: Mapping[str, str],
+        plans: Plans,
+        journal: Journal,
+    ) -> None:
         self._instance = instance
         self._loop = loop
         self._actor = actor
         self._looks = looks
         self._env = env
+        self._plans = plans
+        self._journal = journal
 
     async def switch(self, request: SwitchRequest) -> tuple[Order | str, tuple[str, ...]]:
-        """Raises ArcopsError: 6 for a bad profile, 5 where card or port are taken, 9 for a wedged card, 4 when busy."""
+        """Raises ArcopsError: 6 for a bad profile, 5 where card or port are taken, or it does not fit, 9 for a wedged
+        card, 4 when busy."""
         check_drain(request.drain)
         launch, fallback = await self.resolve(request.profile)
         notes = await self._check_room(launch)
-        plan = (*self.plan(launch, fallback, request), *(f"note: {note}" for note in notes))
+        planned = await self._planned(launch)
+        memory = () if planned is None else judged(launch, planned, force=request.force)
+        plan = (*self.plan(launch, fallback, request), *memory, *(f"note: {note}" for note in notes))
         if request.dry_run:
             return "dry run: nothing was done", plan
         order = await self._loop.submit(
             Request(Verb.SWITCH, launch, request.drain, request.replace, request.rollback, fallback)
         )
+        self._tell_forced(order, launch, planned)
         return order, plan
 
     async def stop(self, request: StopRequest) -> Order | str:
@@ -64,7 +83,14 @@ class Orders:
             raise ArcopsError(profile.reason, hint=profile.hint, exit_code=profile.exit_code)
         launch, fallback = await self.resolve(profile)
         await self._check_room(launch)
-        return await self._loop.submit(Request(Verb.RESTART, launch, request.drain, request.replace, fallback=fallback))
+        planned = await self._planned(launch)
+        if planned is not None:
+            judged(launch, planned, force=request.force)
+        order = await self._loop.submit(
+            Request(Verb.RESTART, launch, request.drain, request.replace, fallback=fallback)
+        )
+        self._tell_forced(order, launch, planned)
+        return order
 
     async def resolve(self, profile: str) -> tuple[Launch, Launch | None]:
         """The launch of a profile as its file says now, with its setup script run, and that of its `on_failure`.
@@ -129,16 +155,38 @@ class Orders:
         foreign = await for_a_client(_foreign_holders, [path for path in launch.locks if path not in held], ours)
         if foreign:
             raise BlockedError("; ".join(map(str, foreign)), hint="stop that one first, then try again")
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        found, card = await self._glance(launch)
+        while found.words and clock() - began < found.grace:
+            # Memory of somebody who has just ended, perhaps: it comes back in a moment.
+            await asyncio.sleep(GLANCE_AGAIN)
+            found, card = await self._glance(launch)
+        if found.words:
+            raise ArcopsError(found.words, hint=f"{found.todo}, or choose another port or card", exit_code=found.code)
+        return remarks(card)
+
+    async def _glance(self, launch: Launch) -> tuple[Sight, Reading[Card]]:
+        """What is in the way of a launch now, and the look at its cards."""
         live = self._actor.live
-        port, card = await self._looks.glance(launch, ours)
+        port, card = await self._looks.glance(launch, self._actor.ours)
         if isinstance(port, Known) and live is not None and live.record.launch.port == launch.port:
             # Bound by our own backend, whether that shows yet or not; what it leaves behind is judged after its end.
             port = replace(port, value=replace(port.value, bindable=True))
-        found = obstacle(launch, port, card, min(port.at, card.at))
-        if found:
-            hint = f"{remedy(port, card)}, or choose another port or card"
-            raise ArcopsError(found, hint=hint, exit_code=refusal(card))
-        return unread_holders(card.value) if isinstance(card, Known) else ()
+        return obstacle(launch, port, card, min(port.at, card.at)) or CLEAR, card
+
+    async def _planned(self, launch: Launch) -> Planned | str | None:
+        """The plan of its memory, or why there is none; None where nothing is to be planned."""
+        live = self._actor.live
+        if not launch.cards or (live is not None and live.record.proven and live.record.launch == launch):
+            # The machine's own memory is not planned; and what serves now is known to fit.
+            return None
+        return await self._plans.plan(launch)
+
+    def _tell_forced(self, order: Order | str, launch: Launch, planned: Planned | str | None) -> None:
+        words = forced(launch, planned)
+        if words is not None and isinstance(order, Order):
+            self._journal.event("plan", self._loop.state, f"order {order.id}: {words}")
 
     def plan(self, launch: Launch, fallback: Launch | None, request: SwitchRequest) -> tuple[str, ...]:
         """What a switch would do, a sentence a step."""

@@ -15,6 +15,7 @@ from arcops.core.errors import ArcopsError, ExitCode
 from arcops.core.rollup import MINUTE
 from arcops.core.state import Order
 from arcops.daemon.aside import for_a_client
+from arcops.daemon.cards import CardBook
 from arcops.daemon.exposition import CONTENT_TYPE, exposition
 from arcops.daemon.feeds import Feeds
 from arcops.daemon.handover import Handover
@@ -63,8 +64,10 @@ class Api:
         reloader: Reloader,
         handover: Handover,
         pasts: Pasts,
+        cards: CardBook,
     ) -> None:
         self._pasts = pasts
+        self._cards = cards
         self._reloader = reloader
         self._handover = handover
         self._instance = instance
@@ -91,6 +94,7 @@ class Api:
                 get("/v1/events", self._events),
                 get("/v1/logs", self._logs),
                 get("/v1/profiles", self._profiles),
+                get("/v1/cards", self._get_cards),
                 get("/metrics", self._metrics),
                 post("/v1/switch", self._switch),
                 post("/v1/stop", self._stop),
@@ -141,8 +145,12 @@ class Api:
     async def _profiles(self, _: Request) -> Response:
         return _json(await self._pasts.profiles())
 
+    async def _get_cards(self, request: Request) -> Response:
+        return _json(await self._cards.look(everybody=_flag(request, "everybody")))
+
     async def _metrics(self, _: Request) -> Response:
-        return Response(exposition(self._status.status(60.0), self._loop.turns), media_type=CONTENT_TYPE)
+        page = exposition(self._status.status(60.0), self._loop.turns, self._cards.told())
+        return Response(page, media_type=CONTENT_TYPE)
 
     async def _switch(self, request: Request) -> Response:
         order, plan = await self._orders.switch(await _body(request, wire.SwitchRequest))

@@ -125,6 +125,10 @@ def point(at: float, tally: Tally) -> wire.SamplePoint:
         ttft=quantiles(tally.ttft),
         inter_token=quantiles(tally.inter_token),
         queue=quantiles(tally.queue),
+        card_memory=_spread(tally.card_memory),
+        card_power=_spread(tally.card_power),
+        card_temperature=_spread(tally.card_temperature),
+        card_clock=_spread(tally.card_clock),
     )
 
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 from arcops import __version__, wire
+from arcops.core.budget.comparison import Comparison
+from arcops.core.decide.sight import remarks
 from arcops.core.phase import LATCHED, Phase
 from arcops.core.quantity import Known
 from arcops.core.rates import Rates
 from arcops.core.state import Goal, Order, Outcome, State
-from arcops.core.world import Card, World
+from arcops.core.world import World
 from arcops.daemon.act import Actor
 from arcops.daemon.backend import LiveBackend
 from arcops.daemon.clock import Clock
@@ -47,10 +49,20 @@ class StatusWriter:
         self._survival = survival
         self._started_at = clock.wall()
         self._troubles: Callable[[], tuple[str, ...]] = tuple
+        self._cards: Callable[[], tuple[wire.CardGlance, ...]] = tuple
+        self._comparison: Callable[[str], Comparison | None] = lambda _: None
 
     def tell_of(self, troubles: Callable[[], tuple[str, ...]]) -> None:
         """Show these beside the others."""
         self._troubles = troubles
+
+    def show_cards(self, glances: Callable[[], tuple[wire.CardGlance, ...]]) -> None:
+        """Show these cards."""
+        self._cards = glances
+
+    def show_comparison(self, comparison: Callable[[str], Comparison | None]) -> None:
+        """Show this of the backend: its plan held against what vLLM reports, by launch id."""
+        self._comparison = comparison
 
     def status(self, window: float) -> wire.Status:
         """Everything, with rates over the last `window` seconds."""
@@ -70,7 +82,7 @@ class StatusWriter:
             order=_order(state.order),
             backend=None if live is None else self._backend(live),
             start=self._start(state, live),
-            locks=self._locks(live),
+            locks=self.locks(),
             failure=_failure(state),
             retry_at=None if state.retry_at is None else wall(state.retry_at),
             settled=tuple(_outcome(outcome) for outcome in state.settled),
@@ -80,7 +92,8 @@ class StatusWriter:
             lingering=self._lingering(),
             survival=self._survival(),
             trouble=self._trouble(live),
-            notes=notes(self._loop.world),
+            notes=notes(self._loop.world) + self._difference(live),
+            cards=self._cards(),
         )
 
     def history(self, seconds: float) -> wire.History:
@@ -104,6 +117,7 @@ class StatusWriter:
         world = self._loop.world
         seen = None if world is None else world.backend
         launch, ready_at = live.record.launch, live.record.ready_at
+        compared = self._comparison(live.record.launch_id)
         moved = self._clock.to_wall(live.record.spawned_monotonic) - live.record.spawned_at
         if abs(moved) < CLOCK_DRIFTS:
             moved = 0.0
@@ -121,7 +135,13 @@ class StatusWriter:
             speculates=launch.speculates,
             adopted=live.adopted,
             max_running=_max_running(launch.argv),
+            planned_tokens=None if compared is None else compared.planned,
+            reported_tokens=None if compared is None else compared.reported,
         )
+
+    def _difference(self, live: LiveBackend | None) -> tuple[str, ...]:
+        compared = None if live is None else self._comparison(live.record.launch_id)
+        return () if compared is None or compared.equal else (compared.words,)
 
     def _start(self, state: State, live: LiveBackend | None) -> wire.StartInfo | None:
         if live is None or state.phase not in (Phase.STARTING, Phase.CHECKING):
@@ -146,9 +166,9 @@ class StatusWriter:
         remarks = tuple(remark.words for remark in self._scraper.remarks)
         return tuple(trouble for trouble in found if trouble is not None) + remarks + self._troubles()
 
-    def _locks(self, live: LiveBackend | None) -> tuple[str, ...]:
+    def locks(self) -> tuple[str, ...]:
         """What this process holds, and what the backend of an earlier supervisor was seen to hold for us."""
-        held, world = self._actor.locks.held, self._loop.world
+        live, held, world = self._actor.live, self._actor.locks.held, self._loop.world
         if live is None or world is None or world.backend is None or world.backend.launch_id != live.record.launch_id:
             return held
         inherited = isinstance(world.lock, Known) and world.lock.value.ours
@@ -173,14 +193,7 @@ def _max_running(argv: tuple[str, ...]) -> int | None:
 
 def notes(world: World | None) -> tuple[str, ...]:
     """What the last look could not tell, for want of rights, and never will."""
-    return () if world is None or not isinstance(world.card, Known) else unread_holders(world.card.value)
-
-
-def unread_holders(card: Card) -> tuple[str, ...]:
-    """Whose memory nobody could see. Every user but root has such processes beside his own: unreadable is not free."""
-    if card.unreadable == 0:
-        return ()
-    return (f"{card.unreadable} processes of other users may not be looked into: they might hold memory of the card",)
+    return () if world is None else remarks(world.card)
 
 
 def _order(order: Order) -> wire.OrderInfo:

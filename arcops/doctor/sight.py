@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -82,6 +82,8 @@ class Sight:
     user: str = field(default_factory=lambda: user_name(os.getuid()))
     place: Place | None = None
     """Where the service is; None: it is the user's own."""
+    asked: frozenset[str] = frozenset()
+    """Checks that somebody asked for by name: what one would leave alone otherwise it does then."""
     status: Once["wire.Status | str"] = field(init=False)
     """What the daemon says, or why it does not."""
     service: Once["ServiceState | ArcopsError"] = field(init=False)
@@ -100,13 +102,16 @@ class Sight:
         fill("found_cards", Once(lambda: find_cards(self.roots.sys)))
 
     @classmethod
-    def of(cls, instance: str, env: Mapping[str, str], roots: Roots | None = None) -> "Sight":
+    def of(
+        cls, instance: str, env: Mapping[str, str], roots: Roots | None = None, asked: Iterable[str] = ()
+    ) -> "Sight":
         """Of this machine. Raises ArcopsError for a bad instance name."""
         full = managers.environment(env)
         where, user = roots or Roots(), user_name(os.getuid())
         check_instance(instance)
         place = find(instance, user, full, where.units)
-        return cls(Paths.of(instance, place.env), place.env, where, user=user, place=place)
+        paths = Paths.of(instance, place.env)
+        return cls(paths, place.env, where, user=user, place=place, asked=frozenset(asked))
 
     @property
     def unit(self) -> Unit:

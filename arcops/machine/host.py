@@ -81,3 +81,52 @@ def _node(path: Path) -> str:
     link = f" -> {os.readlink(path)}" if stat.S_ISLNK(found.st_mode) else ""
     allowed = "usable" if os.access(path, os.R_OK | os.W_OK) else "not usable by this user"
     return f"{stat.filemode(found.st_mode)} {found.st_uid}:{found.st_gid} {path}{link} ({allowed})"
+
+
+def meminfo(root: str = "/proc") -> dict[str, int]:
+    """/proc/meminfo in bytes, by its names; lines that have another form are left out. Raises OSError."""
+    found: dict[str, int] = {}
+    with open(f"{root}/meminfo", "rb") as file:
+        text = file.read(_MOST_OUTPUT).decode("ascii", "replace")
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        fields = rest.split()
+        if len(fields) == 2 and fields[1] == "kB" and fields[0].isdecimal():
+            found[name] = int(fields[0]) * 1024
+    return found
+
+
+def held_elsewhere(proc: str = "/proc", sys: str = "/sys") -> int:
+    """Bytes that meminfo has no name for, and whose holder says how much: ZFS' cache, and swap compressed in memory.
+
+    Sources: arcstats `size`; zram's mm_stat, third field (mem_used_total). 0 where neither is there.
+    """
+    held = 0
+    for line in _text(f"{proc}/spl/kstat/zfs/arcstats").splitlines():
+        fields = line.split()
+        if len(fields) == 3 and fields[0] == "size" and fields[2].isdecimal():
+            held += int(fields[2])
+    for name in _names(f"{sys}/block"):
+        fields = _text(f"{sys}/block/{name}/mm_stat").split() if name.startswith("zram") else []
+        if len(fields) > 2 and fields[2].isdecimal():
+            held += int(fields[2])
+    return held
+
+
+def resident(pids: Sequence[int], root: str = "/proc") -> int | None:
+    """Bytes that these processes have in memory, what they share counted for each; None where none could be read."""
+    pages: list[int] = []
+    for pid in pids:
+        fields = _text(f"{root}/{pid}/statm").split()
+        if len(fields) > 1 and fields[1].isdecimal():
+            pages.append(int(fields[1]))
+    return sum(pages) * os.sysconf("SC_PAGE_SIZE") if pages else None
+
+
+def _text(path: str) -> str:
+    """A small file of the kernel's; empty where it is not there, or may not be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MOST_OUTPUT).decode("ascii", "replace")
+    except OSError:
+        return ""

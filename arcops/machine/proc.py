@@ -160,6 +160,17 @@ def describe(pid: int, root: str = ROOT) -> tuple[str | None, str | None]:
     return command, user
 
 
+def cgroup_of(pid: int, root: str = ROOT) -> str | None:
+    """Path of a process in the unified hierarchy, as this process sees it; None where it is in none, or has gone."""
+    try:
+        with open(f"{root}/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError as error:
+        _raise_own_lack(error)
+        return None
+    return next((line.removeprefix("0::") for line in lines if line.startswith("0::")), None)
+
+
 def descriptors(pid: int, root: str = ROOT) -> tuple[tuple[str, str], ...]:
     """Open descriptors of a process as (number, target of the link); empty when the process has gone.
 

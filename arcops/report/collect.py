@@ -15,6 +15,7 @@ from pathlib import Path
 
 import arcops
 from arcops import wire
+from arcops.cards.own import OwnLook
 from arcops.client import Client
 from arcops.config.paths import DEFAULT_INSTANCE, Paths
 from arcops.core.errors import ArcopsError, ExitCode, NoDaemonError
@@ -93,8 +94,11 @@ def _of_the_daemon(bundle: Bundle, paths: Paths) -> int | None:
         bundle.attempt("status.json", status)
         if found:
             bundle.attempt("metrics/arcops.txt", lambda: bundle.add("metrics/arcops.txt", client.metrics()))
+            cards = partial(client.cards, everybody=True)
         else:
             bundle.lacks("metrics/arcops.txt", "the daemon does not answer")
+            cards = OwnLook(paths).look
+        bundle.attempt("cards.json", lambda: bundle.add("cards.json", _pretty(wire.encode(cards()))))
         bundle.attempt("events.jsonl", lambda: _history(bundle, paths))
         if found and "events.jsonl" in bundle.missing:
             bundle.attempt("events-of-the-daemon.jsonl", lambda: _events_from(bundle, client))

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import work
+from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -15,7 +15,7 @@ from textual.widgets import ContentSwitcher
 
 from arcops import words
 from arcops.core.errors import ArcopsError
-from arcops.tui import copying, exporting, profiles, themes
+from arcops.tui import copying, exporting, profiles, themes, tidying
 from arcops.tui.dialogs import ChooseCopy, Help, SaveAs
 from arcops.tui.keys import VIEW_ACTION, keys_of
 from arcops.tui.live.feed import Feed
@@ -28,6 +28,7 @@ from arcops.tui.panels.status import StatusPanel, TitlePanel
 from arcops.tui.panels.tabs import TabsPanel
 from arcops.tui.snapshot import Snapshot
 from arcops.tui.source import Source
+from arcops.tui.tidying import Tidying
 from arcops.tui.views import views
 from arcops.tui.views.base import SwitchWanted, View
 
@@ -91,6 +92,7 @@ class OperatorScreen(Ordering):
         self._theme_name = themes.first_theme(self, self._choice.read())
         self.theme = themes.THEMES[self._theme_name]
         self._seen = source.snapshot()
+        self._tidying: Tidying | None = None
         self._views = views(source, load_profiles)
         self._open: dict[str, View] = {}
         """The views that were shown so far, by name."""
@@ -101,6 +103,11 @@ class OperatorScreen(Ordering):
         self._keys = KeysPanel()
         for number, entry in enumerate(self._views, start=1):
             self.bind(str(number), f"{VIEW_ACTION}{number})", description=entry.name, show=False)
+
+    def tidy(self, by: Tidying) -> None:
+        """Have garbage collected while nobody waits. Only for a process that is this screen alone."""
+        self._tidying = by
+        by.begin()
 
     def compose(self) -> ComposeResult:
         yield from self._head
@@ -115,6 +122,13 @@ class OperatorScreen(Ordering):
         self._show(self._seen)
         self._open[self._current].opened()
         self.run_worker(self._source.run(self._post))
+        if self._tidying is not None:
+            self.set_interval(tidying.EVERY, self._tidying.look)
+
+    async def on_event(self, event: events.Event) -> None:
+        if self._tidying is not None and isinstance(event, events.InputEvent):
+            self._tidying.pressed()
+        await super().on_event(event)
 
     def _bindings_changed(self, screen: Screen[object]) -> None:
         self._keys.tell(keys_of(self, screen))
@@ -128,7 +142,8 @@ class OperatorScreen(Ordering):
     def on_fresh(self, message: Fresh) -> None:
         before, self._seen = self._seen, message.snapshot
         if self._seen.adds_only_log(before):
-            self._open[self._current].show(self._seen)
+            if self._open[self._current].SHOWS_LOG:
+                self._open[self._current].show(self._seen)
         else:
             self._show(self._seen)
 
@@ -162,6 +177,8 @@ class OperatorScreen(Ordering):
         if entry.name not in self._open:
             self._open[entry.name] = entry.make()
             await switcher.add_content(self._open[entry.name])
+            if self._tidying is not None:
+                self._tidying.grown()
         self._current = switcher.current = entry.name
         self._tabs.mark(entry.name)
         for panel in self._standing:
@@ -249,5 +266,6 @@ def run(socket: Path, instance: str) -> int:
     themes.heed_no_color()
     remembered = Paths.of(instance).screen
     app = OperatorScreen(Feed(socket, instance), partial(profiles.configured, instance), remembered=remembered)
+    app.tidy(Tidying())
     app.run()
     return app.return_code or 0

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 
 from arcops import words
 from arcops.core.errors import ArcopsError
-from arcops.tui.ink import Ink, Lines, content, plain, quiet, strong
+from arcops.tui.ink import Ink, Lines, content, cut, plain, quiet, strong
 from arcops.tui.keys import Key, Keys
 from arcops.tui.profiles import ProfileChoice
 from arcops.tui.questions import Question
@@ -209,7 +209,7 @@ class ChooseCopy(ModalScreen[str | None]):
 
 def _copy_option(label: str, value: str) -> Option:
     text = words.clean(value.replace("\n", " "))
-    return Option(content(((quiet(f"{label:<12} "), plain(text if len(text) <= 55 else f"{text[:54]}…")),)))
+    return Option(content(((quiet(f"{label:<12} "), plain(cut(text, 55))),)))
 
 
 class SaveAs(ModalScreen[str | None]):

@@ -13,7 +13,7 @@ _DROPPED = 500
 TROUBLED_PHASES: Collection[str] = frozenset(
     phase.value for phase in (Phase.BLOCKED, Phase.SUSPECT, Phase.BACKOFF, Phase.FAILED, Phase.STUCK, Phase.WEDGED)
 )
-TROUBLED_KINDS: Collection[str] = frozenset({"trouble", "quality", "stand_in", "evidence", "unit", "kernel"})
+TROUBLED_KINDS: Collection[str] = frozenset({"trouble", "quality", "stand_in", "evidence", "unit", "kernel", "host"})
 
 
 def is_problem(event: wire.Event) -> bool:

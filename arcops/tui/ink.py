@@ -40,14 +40,31 @@ def quiet(text: str) -> Piece:
 
 
 def length(line: Line) -> int:
-    """Characters in the line."""
-    return sum(len(text) for text, _ in line)
+    """Terminal cells that the line takes: a wide character takes two."""
+    return sum(cells(text) for text, _ in line)
+
+
+def cells(text: str) -> int:
+    """Terminal cells that the text takes."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def cut(text: str, width: int) -> str:
+    """The text in at most `width` cells: with an ellipsis, if it is too long."""
+    if cells(text) <= width:
+        return text
+    return set_cell_size(text, max(0, width - 1)).rstrip() + "…" if width > 0 else ""
+
+
+def padded(text: str, width: int) -> str:
+    """The text with blanks behind it up to `width` cells."""
+    return text + " " * max(0, width - cells(text))
 
 
 def rule(title: str, width: int, *, remark: str = "") -> Line:
-    """A section's heading: `── Title · remark ─────`, `width` characters wide."""
+    """A section's heading: `── Title · remark ─────`, `width` cells wide."""
     words = f" · {remark} " if remark else " "
-    rest = width - 3 - len(title) - len(words)
+    rest = width - 3 - cells(title) - cells(words)
     return (quiet("── "), (title, Ink.TITLE), quiet(words + "─" * max(0, rest)))
 
 
@@ -61,12 +78,12 @@ def fitted(line: Line, width: int) -> Line:
     """The line in `width` cells: cut with an ellipsis, if it is too long."""
     if all(text.isascii() for text, _ in line) and length(line) <= width:
         return line
-    cells = [cell_len(text) for text, _ in line]
-    if sum(cells) <= width:
+    sizes = [cells(text) for text, _ in line]
+    if sum(sizes) <= width:
         return line
     pieces: list[Piece] = []
     left = width - 1
-    for (text, ink), size in zip(line, cells, strict=True):
+    for (text, ink), size in zip(line, sizes, strict=True):
         if size > left:
             return (*pieces, (set_cell_size(text, max(0, left)).rstrip() + "…", ink))
         pieces.append((text, ink))

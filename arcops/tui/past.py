@@ -35,6 +35,10 @@ class Point(wire.HistoryPoint, frozen=True, kw_only=True):
     tokens_per_step: float | None = None
     ttft: float | None = None
     """Seconds, the estimate of its median."""
+    card_memory: float | None = None
+    """Bytes in use of the launch's cards, together."""
+    card_power: float | None = None
+    """Watts, together."""
 
 
 Get = Callable[[wire.HistoryPoint], float | None]
@@ -156,6 +160,8 @@ class Past:
             requests=_mean(point.requests for point in extra),
             tokens_per_step=_mean(point.tokens_per_step for point in extra),
             ttft=_mean(point.ttft for point in extra),
+            card_memory=_most(point.card_memory for point in extra),
+            card_power=_mean(point.card_power for point in extra),
         )
         self.minutes = (*self.minutes, folded)[-MINUTES:]
 
@@ -171,6 +177,8 @@ def _point(point: wire.SamplePoint, prefill: float | None) -> Point:
         requests=point.requests,
         tokens_per_step=point.tokens_per_step,
         ttft=None if point.ttft is None else point.ttft.p50.estimate,
+        card_memory=None if point.card_memory is None else point.card_memory.high,
+        card_power=None if point.card_power is None else point.card_power.mean,
     )
 
 

@@ -93,13 +93,15 @@ def _height(value: float, top: float, rows: int) -> int:
 def time_axis(columns: int, seconds: int, marks: Collection[int] = ()) -> str:
     """`──┴60 s ago───┴45 s────────┴30 s────────now`: a corner below the column of that age; `columns` cells.
 
-    In the columns `marks` another launch began.
+    In the columns `marks` another launch began; `now` stands to the left of one that began just now.
     """
     cells = ["─"] * columns
     for mark in marks:
         if 0 <= mark < columns:
             cells[mark] = MARK
-    _write(cells, columns - len("now"), "now")
+    end = next((end for end in range(columns, 2, -1) if MARK not in cells[end - len("now") : end]), 0)
+    if end:
+        cells[end - len("now") : end] = "now"
     every = next((tick for tick in _TICKS if tick >= _TICK_CELLS * seconds), None)
     if every is not None:
         ages = range(every, columns * seconds, every)

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from arcops.tui.ink import Ink, Line, Lines, content, quiet
+from arcops.tui.ink import Ink, Line, Lines, content, cut, padded, quiet
 
 WHEEL = 3
 """Rows that one step of the mouse's wheel moves."""
@@ -169,5 +169,4 @@ class Rows(Sheet):
         if number != self.selected:
             return (("  ", Ink.PLAIN), *self._row(number, width - 2))
         text = "".join(text for text, _ in self._row(number, width - 2))
-        cut = text if len(text) <= width - 2 else f"{text[: width - 3]}…"
-        return (("▸ ", Ink.STRONG), (cut.ljust(width - 2), Ink.MARK))
+        return (("▸ ", Ink.STRONG), (padded(cut(text, width - 2), width - 2), Ink.MARK))

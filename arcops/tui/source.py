@@ -35,8 +35,16 @@ class OnDemand(Protocol):
         """What became of each profile, and what the backend that runs was started with."""
         ...
 
+    async def cards(self, *, everybody: bool = False) -> wire.Cards:
+        """The machine's cards, now; `everybody`: who holds their memory is looked for in every process."""
+        ...
+
     async def examine(self, names: Sequence[str], done: "Callable[[Finding], None]") -> "tuple[Finding, ...]":
         """The doctor's findings about this machine; no names: of all checks. `done` hears of each as it comes."""
+        ...
+
+    async def plan(self, profile: str) -> wire.PlanInfo:
+        """Whether a profile fits its cards, and what each allocation takes."""
         ...
 
 

@@ -46,6 +46,14 @@ from arcops.wire.past import (
     Samples,
     Spread,
 )
+from arcops.wire.plan import (
+    PlanCache,
+    PlanCeiling,
+    PlanDecode,
+    PlanInfo,
+    PlanItem,
+    PlanRoom,
+)
 from arcops.wire.state import (
     BackendInfo,
     DaemonInfo,
@@ -85,6 +93,12 @@ __all__ = [
     "Message",
     "OrderInfo",
     "OutcomeInfo",
+    "PlanCache",
+    "PlanCeiling",
+    "PlanDecode",
+    "PlanInfo",
+    "PlanItem",
+    "PlanRoom",
     "Pong",
     "ProfilePast",
     "Profiles",

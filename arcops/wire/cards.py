@@ -46,6 +46,8 @@ class CardHolding(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes; None where the driver does not say how much."""
     total: int | None
     ours: bool
+    allowed: bool = False
+    """Somebody else's, and the profile lets its command hold memory beside us (`device.allow_holders`)."""
 
 
 class CardCensus(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +114,8 @@ class CardInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The last ones since boot, oldest first."""
     resets: int | None
     """Resets since boot; None where nobody could watch."""
+    lock_absent: str = ""
+    """Why it is not known who holds the lock; empty where it is."""
 
 
 class Cards(Message, frozen=True, kw_only=True):

@@ -15,6 +15,8 @@ class SwitchRequest(Message, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rollback: bool = True
     """Return to the previous profile if this one fails."""
     dry_run: bool = False
+    force: bool = False
+    """Even if it does not fit its cards, by the plan of its memory."""
 
 
 class StopRequest(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,6 +30,8 @@ class RestartRequest(Message, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     drain: float | None = None
     replace: bool = False
+    force: bool = False
+    """Even if it does not fit its cards, by the plan of its memory."""
 
 
 class Accepted(Message, frozen=True, kw_only=True):

@@ -62,6 +62,10 @@ class BackendInfo(msgspec.Struct, frozen=True, kw_only=True):
     """An earlier supervisor had launched it."""
     max_running: int | None = None
     """Requests that it runs at once (`--max-num-seqs`); null where the command line leaves it to vLLM."""
+    planned_tokens: int | None = None
+    """That its KV cache was planned to hold; null where no plan could be made, or it does not serve yet."""
+    reported_tokens: int | None = None
+    """The same by vLLM's own word, where there is a plan to hold against it."""
 
 
 class StartInfo(msgspec.Struct, frozen=True, kw_only=True):

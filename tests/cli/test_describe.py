@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from arcops import wire
-from arcops.cli.describe import loading, status_lines
+from arcops.cli.describe import glance, loading, status_lines
 from arcops.cli.events import line
 from arcops.cli.status import exit_code
 from arcops.core.errors import ExitCode
@@ -157,3 +157,35 @@ def test_a_long_profile_name_keeps_its_distance() -> None:
 
 def test_an_events_reason_stays_on_its_line() -> None:
     assert line(event(reason=HOSTILE)).isprintable()
+
+
+def seen(**changes: object) -> wire.CardGlance:
+    """A card that serves."""
+    card = wire.CardGlance(
+        address="0000:03:00.0", name="Intel Arc Pro B70", at=scenes.NOW, memory_used=17.0 * 2**30,
+        memory_total=32.0 * 2**30, power=183.4, temperature=61.0, clock=2400.0, busy=0.97, throttling=(), resets=0,
+        absent={},
+    )  # fmt: skip
+    return msgspec.structs.replace(card, **changes)
+
+
+def test_a_card_is_a_line_of_the_status() -> None:
+    said = text(scenes.status(cards=(seen(), seen(address="0000:04:00.0", name=None))))
+    assert (
+        "card         0000:03:00.0 (Intel Arc Pro B70): 17.0 of 32.0 GiB, 183 W, 61 °C, 2,400 MHz, 97.0 % busy" in said
+    )
+    assert "card         0000:04:00.0: 17.0" in said
+
+
+def test_a_card_that_is_not_well_says_so_and_one_that_cannot_be_read_why() -> None:
+    assert glance(seen(throttling=("thermal", "pl1"), resets=1)).endswith(
+        "97.0 % busy, held down by thermal, pl1, 1 reset since boot"
+    )
+    unread = seen(
+        memory_used=None, memory_total=None, power=None, temperature=None, clock=None, busy=None, throttling=None,
+        resets=None, name=HOSTILE, absent={"memory_used": "its driver has not come back for 12 s"},
+    )  # fmt: skip
+    said = glance(unread)
+    assert said.isprintable()
+    assert said.endswith(": memory in use unknown: its driver has not come back for 12 s")
+    assert " 0 " not in said

@@ -98,8 +98,23 @@ def test_csv_has_a_column_for_each_number_with_its_unit_and_nothing_for_what_is_
     assert (second["ttft_p99_low_s"], second["ttft_p99_high_s"]) == ("2560", ""), "no upper bound is known"
 
 
+def test_the_cards_of_a_launch_are_in_the_csv_with_their_units_and_whole(
+    arcops: Callable[..., Ran], serving: Callable[..., Daemon]
+) -> None:
+    memory = wire.Spread(mean=18_253_611_008.5, low=0.0, high=34_359_738_368.0)
+    serving(point(), point(NOW + 60.0, card_memory=memory, card_power=wire.Spread(mean=171.44, low=42.5, high=190.0)))
+    unknown, known = csv.DictReader(io.StringIO(arcops("history", "--csv").out))
+    assert (known["card_memory_mean_bytes"], known["card_memory_min_bytes"]) == ("18253611008", "0"), "no digit is lost"
+    assert (known["card_power_mean_watts"], known["card_power_max_watts"]) == ("171.44", "190")
+    assert (known["card_temperature_mean_celsius"], known["card_clock_mean_mhz"]) == ("", "")
+    assert unknown["card_memory_mean_bytes"] == ""
+    assert list(known)[-12:-9] == ["card_memory_mean_bytes", "card_memory_min_bytes", "card_memory_max_bytes"], (
+        "what is added comes last"
+    )
+
+
 def test_a_row_fits_the_header() -> None:
-    assert len(row(point())) == len(row(point(ttft=TTFT, inter_token=TTFT, queue=TTFT))) == len(columns())
+    assert len(row(point())) == len(row(point(ttft=TTFT, queue=TTFT, card_clock=point().running))) == len(columns())
     assert len(set(columns())) == len(columns())
 
 

@@ -1,5 +1,6 @@
 """What arcops says, to whom, and with which exit code."""
 
+import io
 import os
 import subprocess
 import sys
@@ -104,11 +105,32 @@ def test_what_the_terminal_cannot_spell_is_escaped() -> None:
     assert ended.stdout == b"\\xe4\\u2026\n"
 
 
-class Terminal:
+class Terminal(io.StringIO):
     """A stream that says that it is a terminal."""
 
     def isatty(self) -> bool:
         return True
+
+
+def test_a_picture_is_drawn_over_the_last_one_and_cut_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("LINES", "4")
+    output.redraw("one\ntwo\nthree\nfour\nfive")
+    drawn = screen.getvalue()
+    assert drawn.startswith("\x1b[H"), "from the top"
+    assert [word for word in ("one", "two", "three", "four", "five") if word in drawn] == ["one", "two", "three"]
+    assert drawn.count("\x1b[K") == 3, "what was longer before is cleared"
+    assert "\x1b[J" in drawn, "so is what was below"
+
+
+def test_pictures_that_are_piped_are_set_apart_by_an_empty_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LINES", "2")
+    output.redraw("one\ntwo\nthree")
+    assert capsys.readouterr().out == "one\ntwo\nthree\n\n"
 
 
 @pytest.mark.parametrize(

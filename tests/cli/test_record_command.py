@@ -22,7 +22,7 @@ from tests.cli.conftest import Ran
 from tests.daemon.rig import Rig
 from tests.helpers import eventually
 from tests.sites import MadeUpSite
-from tests.tui import scenes
+from tests.tui import card_scenes, scenes
 from tests.tui.fake_daemon import FakeDaemon
 
 HEADER = Header(arcops_recording=1, arcops="0.1.0", instance="main", at=scenes.NOW, window=60.0, logs=True)
@@ -73,6 +73,21 @@ async def test_statuses_numbers_and_lines_are_in_the_file(daemon: FakeDaemon, tm
     assert [line for _, entry in found.log if entry.log for line in entry.log.lines] == [*scenes.LOG, "a new line"]
     assert [point for _, point in found.history][-1].at == scenes.NOW
     assert "2 statuses" in recorder.summary()
+
+
+@pytest.mark.asyncio
+async def test_the_cards_are_in_the_file_where_the_daemon_tells_of_any(daemon: FakeDaemon, tmp_path: Path) -> None:
+    daemon.cards = card_scenes.cards()
+    await daemon.start()
+
+    async def story(recorder: Recorder) -> None:
+        await until(lambda: recorder.seen["statuses"] and "/v1/cards" in daemon.asked)
+        await until(lambda: recorder.seen["cards"])
+
+    found, _, _ = await recorded(daemon, tmp_path / "it.rec", lambda one: asyncio.ensure_future(story(one)))
+    await daemon.die()
+    assert found.cards_told(0) == card_scenes.cards()
+    assert "/v1/cards?everybody=1" not in daemon.asked
 
 
 @pytest.mark.asyncio

@@ -11,6 +11,8 @@ from itertools import count
 from arcops.core.action import (
     Target,
 )
+from arcops.core.cards.health import Health, Verdict
+from arcops.core.cards.incidents import Incident, Kind, Source
 from arcops.core.launch import Checks, Launch, Limits, RestartPolicy
 from arcops.core.quantity import Known, Reading, Unknown
 from arcops.core.state import NOTHING_ORDERED, Goal, Order, StandIn
@@ -26,6 +28,7 @@ from arcops.core.world import (
     ProcessId,
     Server,
 )
+from tests.core.simulated_memory import ENGINE, Memory, named, occupancy, of_holder
 
 LIMITS = Limits(
     start_stall=60.0, drain=20.0, shutdown_timeout=5.0, stop_grace=20.0, clear=20.0, stall_after=30.0, probe=20.0
@@ -84,6 +87,10 @@ class Conduct:
     """SIGTERM ends the engine alone: the main process waits for its clients."""
     immortal: bool = False
     """SIGKILL does nothing: a process hangs in the driver."""
+    loses_device: bool = False
+    """It ends because the driver lost the card under it."""
+    resets: bool = False
+    """The same, and the kernel tells of a reset of the card."""
     silent: bool = False
     """Neither log lines nor processor time while it starts."""
     models: tuple[str, ...] | None = None
@@ -96,6 +103,8 @@ def cause_of(conduct: Conduct) -> Cause:
     """What a diagnosis would say of an end like this."""
     if conduct.wedges:
         return Cause.GPU_WEDGED
+    if conduct.loses_device or conduct.resets:
+        return Cause.DEVICE_LOST
     return Cause.BAD_VALUE if conduct.deterministic else Cause.ENGINE_DIED
 
 
@@ -140,9 +149,20 @@ class Machine:
         """What a profile's `on_failure` names, by the profile."""
         self.silent_card = ""
         """Why the card does not answer."""
+        self.sick_card = ""
+        """What a trial of the card says against it; empty while it computes."""
+        self.untriable = ""
+        """Why nothing is learnt from a trial."""
+        self.trial_takes = 8.0
+        self.trials = 0
         self.foreign_lock: Holder | None = None
         self.foreign_listener: Holder | None = None
         self.foreign_memory: Holder | None = None
+        self.memory = Memory()
+        self.baselines: dict[str, int] = {}
+        """What each card has in use when idle, as it is written down."""
+        self.incidents: list[Incident] = []
+        """What the kernel says of the card."""
         self.clear_at = 0.0
         self.residue = False
         """Port and memory do not come back."""
@@ -191,6 +211,11 @@ class Machine:
         self._events = [(at + seconds, number, event) for at, number, event in self._events]
         if self.record is not None:
             self.record.stood_still += seconds
+
+    def befalls(self, kind: Kind) -> None:
+        """The kernel says so of the card now."""
+        text = f"the line about {kind.label}"
+        self.incidents.append(Incident(self.now, "0000:03:00.0", kind, text, Source.KERNEL_LOG, driver="xe"))
 
     # -- processes ----------------------------------------------------------------------------------------------------
     def of(self, launch_id: str, *roles: str) -> list[int]:
@@ -295,16 +320,29 @@ class Machine:
     def setup(self, at: float) -> Reading[None]:
         return Unknown(self.setup_fails, at) if self.setup_fails else Known(None, at)
 
-    def look_at_card(self, at: float) -> Reading[Card]:
+    def look_at_card(self, at: float, cards: tuple[str, ...]) -> Reading[Card]:
+        """These cards, which all have the same in them."""
         if "card" in self.unreadable:
             return Unknown("fdinfo cannot be read", at)
-        holders = [self.foreign_memory] if self.foreign_memory is not None else []
+        holdings = [] if self.foreign_memory is None else [of_holder(self.foreign_memory)]
         known = self.record.launch_id if self.record is not None else None
-        strays = [pid for pid, process in self.processes.items() if process.launch_id != known]
-        holders += [Holder(pid, "vllm", "me", "memory of 0000:03:00.0") for pid in strays]
-        return Known(
-            Card(holders=tuple(holders), unreadable=0, fault=self.silent_card, wedged=bool(self.silent_card)), at
-        )
+        for pid, process in self.processes.items():
+            if process.launch_id != known or process.role == "engine":
+                holdings.append(named(pid, ENGINE, "vllm", "me", ours=process.launch_id == known))
+        lingering = ENGINE if self.now < self.clear_at else 0
+        living = known is not None and bool(self.of(known))
+        memory = tuple(occupancy(card, at, self.memory, holdings, lingering, living=living) for card in cards)
+        return Known(Card(memory, fault=self.silent_card, wedged=bool(self.silent_card)), at)
+
+    def trial(self, at: float) -> Reading[Health]:
+        """What a trial of the card that began `at` comes to now."""
+        if "trial" in self.unreadable:
+            return Unknown("no thread can be started", at)
+        if self.sick_card:
+            return Known(Health(Verdict.WEDGED, self.sick_card, "reboot"), at)
+        if self.untriable:
+            return Known(Health(Verdict.INCONCLUSIVE, self.untriable), at)
+        return Known(Health(Verdict.HEALTHY, "card 0000:03:00.0 computes"), at)
 
     @property
     def listening(self) -> bool:
@@ -360,6 +398,7 @@ class Machine:
             deterministic=conduct.deterministic or conduct.wedges,
             points_at_draft=conduct.points_at_draft,
             evidence="(EngineCore pid=7) ERROR ValueError: no",
+            card_fault=conduct.resets,
         )
 
     def activity(self) -> Reading[Activity]:

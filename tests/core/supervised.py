@@ -4,7 +4,7 @@ What the real daemon does with a real machine it does with this one: render a Wo
 Every step is checked against the laws; `Machine.violations` must stay empty.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from arcops.core import restart
@@ -12,6 +12,7 @@ from arcops.core.action import (
     Action,
     Ask,
     Forget,
+    KeepBaseline,
     KeepEvidence,
     KillEveryone,
     Look,
@@ -24,12 +25,16 @@ from arcops.core.action import (
     Terminate,
 )
 from arcops.core.admit import AlreadySo, Refusal, Request, Verb, admit
+from arcops.core.cards import clean
+from arcops.core.cards.clean import Occupancy
+from arcops.core.cards.health import Health, Verdict
 from arcops.core.decide import Decision, decide
 from arcops.core.launch import Launch
 from arcops.core.phase import MOVES, Phase
 from arcops.core.quantity import Known, Reading, T, Unknown
 from arcops.core.state import Order, State
 from arcops.core.world import (
+    NOT_TRIED,
     Answer,
     AnswerState,
     Card,
@@ -68,9 +73,12 @@ class Supervisor:
         never = Unknown("not looked yet", float("-inf"))
         self.port: Reading[Port] = never
         self.card: Reading[Card] = never
-        self._looking = False
+        self.examined: Reading[Health] = NOT_TRIED
+        self._looking = self._trying = False
         self._answer_by, self._questions = 0.0, 0
         """How many were put; one that was given up, or asked anew, is answered no more."""
+        self._unnamed: dict[str, Reading[int]] = {}
+        """What nobody was named for at the last look at each card."""
         self.subject: tuple[int, tuple[str, ...]] | None = None
         """Port and cards that the last look was at."""
         self.setups: dict[str, Reading[None]] = {}
@@ -128,7 +136,7 @@ class Supervisor:
             dice=self.dice,
             lock=self._lock(),
             port=self._seen(self.port),
-            card=self._seen(self.card),
+            card=self._seen(self._with_baselines()),
             setup=self._setup(),
             backend=machine.backend(),
             server=machine.server(),
@@ -136,6 +144,8 @@ class Supervisor:
             activity=machine.activity(),
             requests=machine.open_requests(),
             ending=machine.ending(),
+            examined=self.examined,
+            incidents=tuple(one for one in machine.incidents if machine.record and one.at >= machine.record.spawned_at),
         )
 
     def step(self, seconds: float = 0.1, *, dies_after: int | None = None) -> Decision:
@@ -216,8 +226,11 @@ class Supervisor:
                 self.locks = frozenset()
             case Prepare(launch=launch):
                 self._prepare(launch)
-            case Look():
-                self._look()
+            case Look(deep=deep):
+                if deep:
+                    self._try_card()
+                else:
+                    self._look()
             case Spawn(launch=launch):
                 self._check_launch(launch)
                 self.machine.spawn(launch, tuple(self.locks))
@@ -237,6 +250,8 @@ class Supervisor:
             case MarkProven():
                 if record is not None:
                     record.proven = True
+            case KeepBaseline(card=card, used=used):
+                self._keep_baseline(card, used)
             case Forget():
                 if record is not None and self.machine.of(record.launch_id):
                     self.machine.violations.append(f"{record.launch_id} was forgotten while it lives")
@@ -268,9 +283,46 @@ class Supervisor:
         def done() -> None:
             self._looking = False
             self.subject = subject
-            self.port, self.card = self.machine.look_at_port(at), self.machine.look_at_card(at)
+            self.port = self.machine.look_at_port(at)
+            seen = self.machine.look_at_card(at, () if subject is None else subject[1])
+            self.card = Known(self._compared(seen.value), seen.at) if isinstance(seen, Known) else seen
 
         self.machine.later(self.look_delay, done)
+
+    def _compared(self, card: Card) -> Card:
+        """A look at the cards, with what the one before had seen."""
+        never = Unknown("not looked before", float("-inf"))
+        memory = tuple(replace(one, earlier=self._unnamed.get(one.address, never)) for one in card.memory)
+        self._unnamed.update({one.address: clean.unattributed(one) for one in memory})
+        return replace(card, memory=memory)
+
+    def _with_baselines(self) -> Reading[Card]:
+        if isinstance(self.card, Unknown):
+            return self.card
+        card, known = self.card.value, self.machine.baselines
+        memory = tuple(replace(one, baseline=known.get(one.address)) for one in card.memory)
+        return Known(replace(card, memory=memory), self.card.at)
+
+    def _keep_baseline(self, card: str, used: int) -> None:
+        if self.machine.processes:
+            self.machine.violations.append(f"what card {card} has when idle was learnt while something of ours lives")
+        if used > clean.DRIVERS_MOST:
+            self.machine.violations.append(f"{used} bytes were learnt as the driver's own")
+        self.machine.baselines[card] = used
+
+    def _try_card(self) -> None:
+        """As with the real one, its time is that of its beginning, and one is made at a time."""
+        if self._trying:
+            return
+        self._trying = True
+        at = self.machine.now
+        self.machine.trials += 1
+
+        def done() -> None:
+            self._trying = False
+            self.examined = self.machine.trial(at)
+
+        self.machine.later(self.machine.trial_takes, done)
 
     def _wanted(self) -> tuple[int, tuple[str, ...]] | None:
         launch = self.machine.record.launch if self.machine.record is not None else self.state.order.wanted
@@ -341,8 +393,8 @@ class Supervisor:
             machine.violations.append(f"law 6: {launch.profile} was launched again, and is bound to fail")
         self._check_card(launch)
         recent = sum(machine.now - at < restart.HOUR for at, one in self.launched if one == launch)
-        # The launch, its retries, and the one that a failed switch returns to.
-        if recent > launch.restart.per_hour + 2:
+        # The launch, its retries, those after a card that was reset, and the one that a failed switch returns to.
+        if recent > launch.restart.per_hour + restart.CARD_FAULTS_PER_HOUR + 2:
             machine.violations.append(f"law 6: {launch.profile} was launched {recent} times within an hour")
         if isinstance(self._setup(), Unknown):
             machine.violations.append(f"{launch.profile} launched without the environment of its setup script")
@@ -362,14 +414,37 @@ class Supervisor:
 
     def _check_card(self, launch: Launch) -> None:
         """Nobody else's, in order as far as anybody could see, and not found wedged since the last order."""
+        if not set(self.state.doubted).isdisjoint(launch.cards):
+            found = self.examined
+            if found.at < self.state.doubted_since:
+                self.machine.violations.append(f"{launch.profile} was launched on a doubted card that nobody has tried")
+            if isinstance(found, Known) and found.value.verdict is Verdict.WEDGED:
+                self.machine.violations.append(f"{launch.profile} was launched on a card that does not compute")
         if not self.wedged.isdisjoint(launch.locks):
             self.machine.violations.append(f"{launch.profile} was launched on a wedged card")
         if isinstance(self.card, Known):
-            foreign = [one for one in self.card.value.holders if one.command not in launch.allow_holders]
-            if foreign:
-                self.machine.violations.append(f"law 3: {launch.profile} launched on a card held by {foreign}")
+            for memory in self.card.value.memory:
+                self._check_memory(launch, memory)
             if self.card.value.fault:
                 self.machine.violations.append(f"law 3: {launch.profile} launched on a card that does not answer")
+
+    def _check_memory(self, launch: Launch, card: Occupancy) -> None:
+        """Nobody who is named has much there, and not much is in use that nobody is named for: counted anew, here."""
+        strangers, held = 0, 0
+        for holding in card.census.holdings:
+            size = clean.DRIVERS_MOST if holding.resident is None else holding.resident
+            held += holding.resident or 0
+            strangers += 0 if holding.users[0].command in launch.allow_holders else size
+        if strangers > launch.allow_memory:
+            self.machine.violations.append(f"law 3: {launch.profile} launched on a card held by {card.census.holdings}")
+        used = card.census.used
+        if isinstance(used, Known):
+            idle = self.machine.baselines.get(card.address)
+            most = clean.DRIVERS_MOST if idle is None else idle + max(clean.NEAR, launch.allow_memory)
+            if used.value - held > most:
+                self.machine.violations.append(
+                    f"law 7: {launch.profile} launched, and {used.value - held} are nobody's"
+                )
 
 
 def supervised(*, conduct: dict[str, Conduct] | None = None) -> tuple[Machine, Supervisor]:

@@ -303,7 +303,7 @@ def test_a_record_that_cannot_be_removed_is_stuck_and_named() -> None:
     backend = serving()[0].backend()
     assert backend is not None
     gone = replace(backend, main_alive=False, keeper_alive=False, processes=(), exit_code=0)
-    port, card = Known(Port((), ours=False, bindable=True), machine.now), Known(Card((), 0), machine.now)
+    port, card = Known(Port((), ours=False, bindable=True), machine.now), Known(Card(), machine.now)
     clear = replace(supervisor.world(), backend=gone, port=port, card=card)
     decision = decide(state, clear)
     assert decision.state.phase is Phase.STUCK

@@ -48,7 +48,7 @@ def test_a_look_older_than_the_lock_does_not_count() -> None:
     supervisor.step(0.0)
     before = supervisor.locked_at - 0.01
     supervisor.port = Known(Port((), ours=False, bindable=True), before)
-    supervisor.card = Known(Card((), 0), before)
+    supervisor.card = Known(Card(), before)
     assert supervisor.step().actions == (Look(),)
 
 

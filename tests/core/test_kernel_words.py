@@ -1,11 +1,13 @@
 """What the kernel's lines mean, on every recorded one, and what a diagnosis makes of them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcops.core.cards.incidents import Incident, Kind, Source
 from arcops.core.diagnosis import Cause, Diagnosis, Evidence, diagnose
 from arcops.core.diagnosis.kernel import (
     MAX_LINE,
@@ -48,13 +50,16 @@ def words_of(name: str) -> list[Word]:
     [
         ("xe_b580_probe", []),
         ("xe_b70_engine_reset", [Word.RESET, Word.JOB_TIMEOUT, Word.RESET]),
-        ("xe_b70_kernel_job_timeout_gt_reset", [Word.JOB_TIMEOUT, Word.JOB_TIMEOUT, Word.RESET, Word.RESET]),
+        (
+            "xe_b70_kernel_job_timeout_gt_reset",
+            [Word.JOB_TIMEOUT, Word.JOB_TIMEOUT, Word.COREDUMP, Word.RESET, Word.RESET],
+        ),
         ("xe_b70_page_fault_block", []),
         ("xe_cat_error", [Word.PAGE_FAULT, Word.PAGE_FAULT, Word.RESET, Word.PAGE_FAULT]),
         ("xe_wedged_llama_server", [Word.JOB_TIMEOUT, Word.WEDGED, Word.WEDGED]),
         ("xe_wedged_runtime_survivability", [Word.MEMORY_ERROR, Word.WEDGED, Word.WEDGED, Word.WEDGED]),
     ],
-)
+)  # fmt: skip
 def test_every_recorded_line_has_its_word(name: str, words: list[Word]) -> None:
     assert words_of(name) == words
 
@@ -85,6 +90,8 @@ def test_a_line_says_which_card_and_whose_job_it_was() -> None:
         ("NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
          Word.WEDGED, "0000:c1:00.0"),
         ("NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
+         Word.RECOVERY, "0000:c1:00.0"),
+        ("NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x0 (None) to 0x3 (Drain P2P)",
          None, None),
         ("NVRM: Xid (PCI:0000:c1:00): 120, pid=77, GSP task exception", Word.GONE, "0000:c1:00.0"),
         ("NVRM: Xid (PCI:0000:c1:00): 31, pid=77, name=python, MMU Fault", Word.PAGE_FAULT, "0000:c1:00.0"),
@@ -271,3 +278,66 @@ def test_what_vllm_says_itself_stands_beside_a_reset_that_it_survived() -> None:
     log = log_of("bad_badflag")
     got = judged(sample("xe_b70_engine_reset"), 2, log, cards=(OTHER,), phase=Phase.STARTING)
     assert got.cause is Cause.UNKNOWN_FLAG
+
+
+def befell(kind: Kind, *, source: Source = Source.UEVENT, ago: float = 1.0) -> Incident:
+    return Incident(END - ago, B70, kind, f"{source.value}: {kind.label}", source, "xe", reset=kind is Kind.RESET)
+
+
+def judged_with(*incidents: Incident, lines: list[KernelLine] | None = None, log: list[str] | None = None) -> Diagnosis:
+    lost = [engine("RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)")]
+    evidence = Evidence(
+        exit_code=0,
+        phase=Phase.SERVING,
+        log=lost if log is None else log,
+        kernel=lines,
+        kernel_recent=END - 120,
+        cards=(B70,),
+        incidents=incidents,
+    )
+    return diagnose(evidence)
+
+
+def test_where_nobody_may_read_the_log_what_was_noticed_otherwise_is_the_word() -> None:
+    got = judged_with(befell(Kind.WEDGED))
+    assert (got.cause, got.deterministic, got.evidence) == (Cause.GPU_WEDGED, True, "uevent: wedged")
+    assert f"echo {B70} > /sys/bus/pci/drivers/xe/unbind" in got.hint
+
+
+def test_a_wedge_of_which_nobody_named_the_driver_has_a_remedy_all_the_same() -> None:
+    hint = judged_with(replace(befell(Kind.WEDGED), driver="")).hint
+    assert f"`echo {B70} > /sys/bus/pci/devices/{B70}/driver/unbind`" in hint
+    assert f"`echo {B70} > /sys/bus/pci/drivers_probe`" in hint
+
+
+def test_a_line_that_was_followed_and_is_read_again_is_one_word() -> None:
+    line = at(f"xe {B70}: [drm] GT0: Engine reset: engine_class=ccs")
+    noticed = befell(Kind.WEDGED, source=Source.KERNEL_LOG)
+    assert judged_with(noticed, lines=[line]).cause is Cause.DEVICE_LOST, "the log itself says no such thing"
+    assert judged_with(noticed).cause is Cause.GPU_WEDGED
+
+
+def test_a_card_that_was_brought_back_is_not_wedged_and_that_alone_explains_nothing() -> None:
+    got = judged_with(befell(Kind.WEDGED, ago=9.0), befell(Kind.RECOVERY))
+    assert (got.cause, got.card_fault) == (Cause.DEVICE_LOST, True)
+    alone = judged_with(befell(Kind.RECOVERY))
+    assert (alone.cause, alone.card_fault) == (Cause.DEVICE_LOST, False)
+    assert "UR_RESULT_ERROR_DEVICE_LOST" in alone.evidence
+    assert judged_with(befell(Kind.RECOVERY), log=[]).cause is Cause.ENGINE_DIED
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_the_cards"),
+    [
+        (Kind.RESET, True),
+        (Kind.JOB_TIMEOUT, True),
+        (Kind.MEMORY_ERROR, True),
+        (Kind.PAGE_FAULT, False),
+        (Kind.COREDUMP, False),
+    ],
+)
+def test_whether_a_lost_device_is_the_cards_failure(kind: Kind, is_the_cards: bool) -> None:
+    got = judged_with(befell(kind))
+    assert (got.cause, got.card_fault) == (Cause.DEVICE_LOST, is_the_cards)
+    assert kind.words in got.summary, "the reason says both"
+    assert "UR_RESULT_ERROR_DEVICE_LOST" in got.summary

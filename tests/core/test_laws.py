@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from arcops.core.action import Spawn
+from arcops.core.cards.attribution import MIB
+from arcops.core.cards.incidents import Kind, fatal
 from arcops.core.decide import decide
 from arcops.core.phase import Phase
 from arcops.core.state import Goal
 from arcops.core.world import AnswerState
 from tests.core.simulated import Conduct, Machine, holder, launch, order_in_force
+from tests.core.simulated_memory import Memory
 from tests.core.supervised import Supervisor
 
 STEPS = 30
@@ -46,6 +49,10 @@ FAULTS = (
     Conduct(dies_after=60.0, deterministic=True),
     Conduct(dies_after=0.5, points_at_draft=True),
     Conduct(dies_after=1.0, wedges=True),
+    Conduct(dies_after=0.5, loses_device=True),
+    Conduct(dies_after=60.0, loses_device=True),
+    Conduct(dies_after=2.0, resets=True),
+    Conduct(dies_after=60.0, resets=True),
     Conduct(deaf=True),
     Conduct(deaf=True, orphans=True),
     Conduct(clings=True),
@@ -60,9 +67,10 @@ FAULTS = (
 conducts = st.one_of(st.just(Conduct()), st.sampled_from(FAULTS))
 drains = st.sampled_from([None, 0.0, 30.0])
 pauses = st.sampled_from([0.0, 0.3, 4.0, 40.0, 900.0])
-READINGS = ("lock", "port", "card", "server", "activity", "requests")
+READINGS = ("lock", "port", "card", "server", "activity", "requests", "trial")
 DARK = tuple(f"dark {one}" for one in READINGS)
-TROUBLES = ("lock", "port", "memory", "desktop", "residue", "unwell", "hang", "mute", *DARK)
+OF_MEMORY = ("memory", "desktop", "idle context", "hidden", "half hidden", "kept", "growth", "unreadable", "dim")
+TROUBLES = ("lock", "port", "residue", "unwell", "hang", "mute", "sick", *DARK)
 LASTING = (Phase.STOPPED, Phase.BLOCKED, Phase.SERVING, Phase.BACKOFF, Phase.FAILED, Phase.STUCK, Phase.WEDGED)
 
 
@@ -126,6 +134,11 @@ class Laws(RuleBasedStateMachine):
     def a_profile_turns_bad_or_good(self, name: str, conduct: Conduct) -> None:
         self.machine.conduct[name] = conduct
 
+    @rule(kind=st.sampled_from([Kind.WEDGED, Kind.GONE, Kind.RESET, Kind.RECOVERY]), pause=pauses)
+    def the_kernel_tells_of_the_card(self, kind: Kind, pause: float) -> None:
+        self.machine.befalls(kind)
+        self.go_on(pause)
+
     @rule(role=st.sampled_from(["main", "engine", "keeper"]), pause=pauses)
     def a_process_is_killed(self, role: str, pause: float) -> None:
         for pid in [pid for pid, process in self.machine.processes.items() if process.role == role][:1]:
@@ -162,14 +175,12 @@ class Laws(RuleBasedStateMachine):
                 machine.foreign_lock = None if held | self.supervisor.locks else holder()
             case "port":
                 machine.foreign_listener = holder("port 8000")
-            case "memory":
-                machine.foreign_memory = holder("900 MiB of card 0000:03:00.0")
-            case "desktop":
-                machine.foreign_memory = holder("90 MiB of card 0000:03:00.0", "Xorg")
             case "residue":
                 machine.residue = True
             case "mute":
                 machine.silent_card = "the card does not answer"
+            case "sick":
+                machine.sick_card = "the card took a small product and did not finish it"
             case "unwell":
                 machine.unhealthy = True
             case "hang":
@@ -178,13 +189,22 @@ class Laws(RuleBasedStateMachine):
                 machine.unreadable.add(trouble.removeprefix("dark "))
         self.go_on(pause)
 
+    @rule(trouble=st.sampled_from(OF_MEMORY), name=st.one_of(st.none(), profiles), pause=pauses)
+    def trouble_comes_to_the_cards_memory(self, trouble: str, name: str | None, pause: float) -> None:
+        """And, perhaps, an order with it."""
+        trouble_of_memory(self.machine, trouble)
+        if name is not None:
+            self.supervisor.switch(PROFILES[name], replaces=True, drain=0.0)
+        self.go_on(pause)
+
     @rule()
     def trouble_goes(self) -> None:
         machine = self.machine
         machine.foreign_lock = machine.foreign_listener = machine.foreign_memory = None
         machine.residue = machine.unhealthy = machine.hung = False
         machine.unreadable.clear()
-        machine.silent_card = ""
+        machine.memory = Memory(drivers=machine.memory.drivers)
+        machine.silent_card = machine.sick_card = ""
         machine.conduct.clear()
 
     # -- the supervisor's own death -----------------------------------------------------------------------------------
@@ -220,9 +240,9 @@ class Laws(RuleBasedStateMachine):
         for _ in range(200):
             before = len(self.machine.spawns)
             decision = decide(self.supervisor.state, self.supervisor.world())
-            launches = any(isinstance(action, Spawn) for action in decision.actions)
-            self.supervisor.step(0.05, dies_after=actions if launches else None)
-            if launches:
+            spawns = [place for place, action in enumerate(decision.actions) if isinstance(action, Spawn)]
+            self.supervisor.step(0.05, dies_after=spawns[0] + actions if spawns else None)
+            if spawns:
                 assert len(self.machine.spawns) == before + actions
                 self.supervisor = Supervisor(self.machine)
                 return
@@ -266,7 +286,9 @@ class Laws(RuleBasedStateMachine):
             assert machine.now < end, self.supervisor.trail[-8:]
             self.supervisor.step(0.5)
         assert machine.record is record
-        assert (record.launch_id, "hang") in machine.evidence
+        # On a card that was given up since the launch it is the card's.
+        kept = {what for launch_id, what in machine.evidence if launch_id == record.launch_id}
+        assert kept & ({"hang"} if fatal(tuple(machine.incidents), record.spawned_at) is None else {"gpu_wedged"})
 
     # -- what must come about -----------------------------------------------------------------------------------------
     @precondition(lambda self: self.supervisor.state.order.goal is Goal.RUN)
@@ -298,6 +320,7 @@ class Laws(RuleBasedStateMachine):
         machine, supervisor = self.machine, self.supervisor
         machine.unreadable.clear()
         machine.residue = False
+        machine.memory = replace(machine.memory, hidden=0, kept=0)
         supervisor.stop()
         self.come_to_an_end()
         if machine.processes:
@@ -388,6 +411,30 @@ class Laws(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.a_stop_always_ends()
         self.no_law_was_broken_on_the_way()
+
+
+def trouble_of_memory(machine: Machine, trouble: str) -> None:
+    """Who has memory of the cards, and what can be seen of it."""
+    memory = machine.memory
+    match trouble:
+        case "memory":
+            machine.foreign_memory = holder("900 MiB of card 0000:03:00.0")
+        case "desktop":
+            machine.foreign_memory = holder("90 MiB of card 0000:03:00.0", "Xorg")
+        case "idle context":
+            machine.foreign_memory = holder("4 MiB of card 0000:03:00.0")
+        case "hidden":
+            memory.hidden, memory.unreadable = 6_000 * MIB, 3
+        case "half hidden":
+            memory.hidden, memory.unreadable = 900 * MIB, 3
+        case "kept":
+            memory.kept = 2_500 * MIB
+        case "growth":
+            memory.drivers = min(memory.drivers + 400 * MIB, 1_900 * MIB)
+        case "unreadable":
+            memory.unreadable = 5
+        case _:
+            memory.dark = True
 
 
 Laws.TestCase.settings = settings(

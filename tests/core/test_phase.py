@@ -347,6 +347,49 @@ def story_29() -> Supervisor:
     return supervisor
 
 
+SICK = "card 0000:03:00.0 took a small product and did not finish it"
+
+
+def served_then_lost() -> tuple[Machine, Supervisor]:
+    """It served, was lost to its card, and waits to be tried again; a trial of the card would find it sick."""
+    machine, supervisor = serving(conduct={"alpha": Conduct(dies_after=20.0, loses_device=True)})
+    supervisor.until(Phase.BACKOFF)
+    machine.sick_card = SICK
+    return machine, supervisor
+
+
+@leads(Phase.BACKOFF, Phase.WEDGED)
+def story_30() -> Supervisor:
+    machine, supervisor = served_then_lost()
+    supervisor.until(Phase.WEDGED)
+    assert len(machine.spawns) == 1
+    return supervisor
+
+
+@leads(Phase.BLOCKED, Phase.WEDGED)
+def story_31() -> Supervisor:
+    machine, supervisor = served_then_lost()
+    machine.foreign_memory = holder("900 MiB of card 0000:03:00.0")
+    supervisor.until(Phase.BLOCKED)
+    machine.foreign_memory = None
+    supervisor.until(Phase.WEDGED)
+    return supervisor
+
+
+@leads(Phase.STOPPED, Phase.WEDGED)
+def story_32() -> Supervisor:
+    """What stands in was read only when the latch had fallen, and needs the very card that lost the first one."""
+    machine = Machine()
+    machine.conduct["alpha"] = failing(loses_device=True, deterministic=True)
+    machine.orders[1] = (Order(1, Goal.RUN, "alpha", launch("alpha", on_failure="beta")), "committed")
+    supervisor = Supervisor(machine)
+    supervisor.until(Phase.FAILED)
+    machine.sick_card = SICK
+    supervisor.state = replace(supervisor.state, order=replace(supervisor.state.order, fallback=launch("beta")))
+    supervisor.until(Phase.WEDGED)
+    return supervisor
+
+
 def test_every_legal_move_has_its_story() -> None:
     assert set(STORIES) == set(MOVES)
 

@@ -173,6 +173,7 @@ def test_a_number_in_the_environment_is_text() -> None:
     [
         ({"device": {"kind": "cpu", "cards": 1}}, "device.cards"),
         ({"device": {"kind": "cpu", "allow_holders": ("Xorg",)}}, "device.allow_holders"),
+        ({"device": {"kind": "cpu", "allow_memory": 1 << 30}}, "device.allow_memory"),
         ({"device": {"kind": "xpu", "cards": 0}}, "device.cards"),
         ({"parallel": {"tensor_parallel_size": 2}}, "parallel.tensor_parallel_size"),
         ({"server": {"host": "0.0.0.0"}}, "server.host"),

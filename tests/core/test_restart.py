@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcops.core.launch import RestartPolicy
-from arcops.core.restart import HOUR, Latch, Retry, judge, recent
+from arcops.core.restart import CARD_FAULTS_PER_HOUR, HOUR, Latch, Retry, judge, recent
 from arcops.core.world import Cause, Ending
 
 POLICY = RestartPolicy(first_delay=2.0, factor=2.0, longest_delay=300.0, per_hour=6)
 BY_CHANCE = Ending("L1", Cause.ENGINE_DIED, "the engine died", "", deterministic=False)
+LOST = Ending("L1", Cause.DEVICE_LOST, "the device was lost", "", deterministic=False, card_fault=True)
 FOR_GOOD = Ending("L1", Cause.UNKNOWN_FLAG, "unknown flag", "", deterministic=True)
 
 
@@ -30,6 +31,20 @@ def test_the_jitter_takes_up_to_a_quarter_off() -> None:
 def test_one_failure_too_many_within_an_hour_latches() -> None:
     verdict = judge(POLICY, BY_CHANCE, tuple(float(at) for at in range(7)), now=10.0, dice=0.0)
     assert verdict == Latch("the engine died; 7 failures within an hour, the limit is 6")
+
+
+def test_a_card_that_was_reset_is_said_to_be_to_blame_and_has_a_limit_of_its_own() -> None:
+    verdict = judge(POLICY, LOST, (100.0,), now=100.0, dice=0.0)
+    words = "the device was lost; the card is to blame and not the profile, and is tried first; attempt 2 in 2 s"
+    assert verdict == Retry(102.0, words)
+    most = (100.0,) * CARD_FAULTS_PER_HOUR
+    assert isinstance(judge(POLICY, LOST, most, now=100.0, dice=0.0), Retry)
+    over = judge(POLICY, LOST, (*most, 100.0), now=100.0, dice=0.0)
+    assert over == Latch("the device was lost; 4 backends lost to the card within an hour, the limit is 3")
+
+
+def test_a_profile_that_allows_fewer_attempts_allows_no_more_after_a_reset() -> None:
+    assert isinstance(judge(RestartPolicy(per_hour=0), LOST, (0.0,), 0.0, 0.0), Latch)
 
 
 def test_failures_older_than_an_hour_do_not_count() -> None:

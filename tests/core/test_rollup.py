@@ -1,12 +1,16 @@
 """Seconds become minutes, and minutes hours, without losing or inventing anything."""
 
+import base64
 from collections.abc import Sequence
 from itertools import pairwise
 from math import inf, isclose
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcops.core.cards.figures import NO_FIGURES, Figures, together
 from arcops.core.metrics import Histogram, Sample
 from arcops.core.rates import Timed, quantile
 from arcops.core.rates import rates as rates_over
@@ -79,6 +83,10 @@ tallies = st.builds(
     ttft=observed,
     inter_token=observed,
     queue=observed,
+    card_memory=gauges,
+    card_power=gauges,
+    card_temperature=gauges,
+    card_clock=gauges,
 )
 growth = st.lists(st.tuples(whole, st.lists(st.integers(0, 5), min_size=6, max_size=6)), min_size=2, max_size=40)
 
@@ -208,3 +216,43 @@ def test_cached_tokens_are_no_computed_ones() -> None:
     after = scrape(2, Sample(prompt_tokens=1000.0, prompt_tokens_cached=600.0))
     tally = tally_between(before, after)
     assert tally.per_second(tally.prefill_tokens) == 200.0
+
+
+WRITTEN_BEFORE_CARDS = (
+    "3AAUszIwMjYxMTMwMTIxNzU4LWUwNWGnZGZsYXNoMqdzZXJ2aW5ny0Haw1peYAAAy0BOAAAAAAAAlMtAVQAAAAAAADzLAAAAAAAAAADLQAgAAAAA"
+    "AACUywAAAAAAAAAAPMsAAAAAAAAAAMsAAAAAAAAAAJTLQB4AAAAAAAA8yz+wAAAAAAAAyz/QAAAAAAAAwMtA13AAAAAAAMtAv0AAAAAAAMtAp3AA"
+    "AAAAAMtAKAAAAAAAAMsAAAAAAAAAAMtAjCAAAAAAAMtApRgAAAAAAMtAl3AAAAAAAJKSk8s/0AAAAAAAAMs/4AAAAAAAAMtAIgAAAAAAAJPLP+AA"
+    "AAAAAADLP/AAAAAAAADLQAgAAAAAAADLQBUAAAAAAACSkMsAAAAAAAAAAMA="
+)
+"""A minute as arcops wrote it before cards had a place in it."""
+
+
+def test_a_row_of_before_cards_is_read_and_goes_on_into_the_same_minute() -> None:
+    old = msgspec.msgpack.decode(base64.b64decode(WRITTEN_BEFORE_CARDS), type=Tally)
+    assert (old.launch_id, old.profile, old.generation_tokens) == ("20261130121758-e05a", "dflash2", 3000.0)
+    assert old.ttft is not None
+    assert old.ttft.count == 12.0
+    assert (old.card_memory, old.card_power, old.card_temperature, old.card_clock) == (None, None, None, None)
+    seen = scrape(1.0, Sample(generation_tokens=1.0), launch=old.launch_id)
+    new = between(None, seen, at=old.at, profile="dflash2", phase="serving", cards=Figures(memory=5.0, power=7.0))
+    both = merged(old, new)
+    assert (both.card_memory, both.card_power, both.card_clock) == (
+        Gauge(5.0, 1, 5.0, 5.0),
+        Gauge(7.0, 1, 7.0, 7.0),
+        None,
+    )
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(both), type=Tally) == both
+
+
+def test_cards_together_are_a_sum_the_hottest_and_the_slowest() -> None:
+    first, second = Figures(10.0, 100.0, 60.0, 2400.0), Figures(20.0, 50.0, 75.0, 2100.0)
+    assert together([first, second]) == Figures(30.0, 150.0, 75.0, 2100.0)
+    assert together([]) == NO_FIGURES
+
+
+@pytest.mark.parametrize("name", ["memory", "power", "temperature", "clock"])
+def test_what_is_unknown_of_one_card_is_unknown_of_all(name: str) -> None:
+    whole = Figures(10.0, 100.0, 60.0, 2400.0)
+    lacking = Figures(**{one: None if one == name else 1.0 for one in ("memory", "power", "temperature", "clock")})
+    found = together([whole, lacking])
+    assert [one for one in ("memory", "power", "temperature", "clock") if getattr(found, one) is None] == [name]

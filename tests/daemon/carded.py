@@ -1,8 +1,8 @@
 """A daemon on a machine that has a card, and a kernel that says of it what the test wants.
 
-`python -m tests.daemon.carded FOLDER`. In FOLDER `sys` is what the kernel shows of its devices, and `kmsg` its log, a
-record of /dev/kmsg a line; while there is `dead` the card answers with the errno in it. There is no driver and no node:
-how those are asked is tested in tests/machine/gpu.
+`python -m tests.daemon.carded FOLDER`. In FOLDER `sys` is what the kernel shows of its devices, `proc` who has them
+open beside our backend, and `kmsg` its log, a record of /dev/kmsg a line; while there is `dead` the card answers with
+the errno in it. There is no driver and no node: how those are asked is tested in tests/machine/gpu.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Self
 
 from arcops.config import locate
@@ -20,12 +21,20 @@ from arcops.config.paths import Paths
 from arcops.core.diagnosis.kernel import parse_record
 from arcops.core.errors import ArcopsError
 from arcops.core.quantity import Known
-from arcops.daemon import backend, looks
+from arcops.daemon import backend, looks, trials
+from arcops.daemon import main as wiring
+from arcops.daemon.card_memory import CardMemory
+from arcops.daemon.card_watch import CardWatch
+from arcops.daemon.cards import CardBook
 from arcops.daemon.kernel_word import KernelWord, Lines
 from arcops.daemon.main import configure_logging, serve
+from arcops.daemon.plans import Plans
 from arcops.machine import kernel_log
 from arcops.machine.gpu import Asker, CardIdentity, find_cards
+from arcops.machine.gpu.base import Roots
+from arcops.machine.gpu.health import Examiner
 from tests.daemon.rig import Rig
+from tests.trees.procfs import MIB, Client, Open, Process, Procfs
 
 CARD = "0000:0c:00.0"
 LOST = "RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)"
@@ -37,6 +46,16 @@ _ASK = "import os, sys; print(f'ioctl {open(sys.argv[1]).read()}' if os.path.exi
 @dataclass(slots=True)
 class CardedRig(Rig):
     """A rig whose profiles may have a card."""
+
+    _kmsg: int = -1
+    """Our end of the pipe that stands for /dev/kmsg: the daemon follows it, and hears of its end if we let go."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        Rig.__exit__(self, kind, error, trace)
+        if self._kmsg >= 0:
+            os.close(self._kmsg)
 
     @property
     def folder(self) -> Path:
@@ -55,12 +74,39 @@ class CardedRig(Rig):
             (card / name).write_text(f"{text}\n")
         (card / "driver").symlink_to(driver)
         self.profile("carded", extends="target-only", device={"kind": "xpu", "cards": [CARD]})
+        Procfs.of(self.folder / "proc", ())
+        pipe = self.folder / "dev/kmsg"
+        pipe.parent.mkdir()
+        os.mkfifo(pipe)
+        self._kmsg = os.open(pipe, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         return self
 
+    def memory_in_use(self, mib: int) -> None:
+        """What the card says from now on; before that, it does not say."""
+        words = self.folder / "sys/kernel/debug/dri" / CARD / "vram0_mm"
+        words.parent.mkdir(parents=True, exist_ok=True)
+        new = words.with_name("new")
+        new.write_text(f"  size: {32_768 * MIB}\n  usage: {mib * MIB}\n")
+        new.rename(words)
+
+    def holder_comes(self, pid: int, command: str, mib: int) -> None:
+        """Somebody else has so much of the card."""
+        one = Process(pid, (Open(Client(pid, mib, card=CARD)),), command, uid=0)
+        Procfs(self.folder / "proc").add(one)
+
+    def holder_goes(self, pid: int) -> None:
+        Procfs(self.folder / "proc").remove(pid)
+
     def kernel_says(self, text: str) -> None:
-        """One more line of the kernel's log, said now."""
+        """One more line of the kernel's log, said now: to be found there, and to whoever follows it."""
+        record = f"3,1,{time.monotonic() * 1e6:.0f},-;{text}\n"
         with (self.folder / "kmsg").open("a") as log:
-            log.write(f"3,1,{time.monotonic() * 1e6:.0f},-;{text}\n")
+            log.write(record)
+        os.write(self._kmsg, record.encode())
+
+    def trial_says(self, text: str) -> None:
+        """What a trial of the card comes to from now on, in the words of the script."""
+        (self.folder / "trial").write_text(text)
 
     def card_answers(self, errno: int = 0) -> None:
         """With an error from now on; 0 for as it should."""
@@ -91,6 +137,14 @@ def kernel_of(folder: Path) -> type[KernelWord]:
     return Told
 
 
+_TRIAL = """
+import pathlib
+said = pathlib.Path(__file__).with_name("trial")
+print(said.read_text() if said.exists() else "torch 2.13\\ncards 1\\ntry 0 a card\\nright 0 0.02\\ndone")
+"""
+"""A trial of the card in the runtime's Python: `trial` in the folder says what came of it, else the card computes."""
+
+
 def main(folder: Path) -> None:
     configure_logging()
     locate.SYSFS = folder / "sys"
@@ -102,6 +156,15 @@ def main(folder: Path) -> None:
         return (sys.executable, "-I", "-S", "-c", _ASK, str(folder / "dead"))
 
     looks.Asker = partial(Asker, command=command)
+    trials.find_cards = partial(find_cards, str(folder / "sys"))
+    script = folder / "trial.py"
+    script.write_text(_TRIAL)
+    trials.Examiner = partial(Examiner, script=str(script))
+    roots = Roots(str(folder / "proc"), str(folder / "sys"), str(folder / "dev"))
+    wiring.CardWatch = partial(CardWatch, dev=str(folder / "dev"), sys=str(folder / "sys"))
+    wiring.CardMemory = partial(CardMemory, roots=roots)
+    wiring.Plans = partial(Plans, roots=roots)
+    wiring.CardBook = partial(CardBook, roots=Roots(sys=str(folder / "sys"), dev=str(folder / "dev")))
     try:
         asyncio.run(serve(Paths.of(os.environ["ARCOPS_INSTANCE"])))
     except ArcopsError as error:

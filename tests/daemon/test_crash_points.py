@@ -295,7 +295,9 @@ TRANSITIONS = (
     ),
 )
 
-NOT_BY_A_BACKEND = frozenset({decided(Phase.WEDGED), recorded(Phase.WEDGED)})
+NOT_BY_A_BACKEND = frozenset(
+    {decided(Phase.WEDGED), recorded(Phase.WEDGED), before(action.KeepBaseline), after(action.KeepBaseline)}
+)
 """Only a card gets there, and no fake of a backend has one."""
 
 

@@ -1,8 +1,9 @@
 """`/metrics` of the daemon: what is unknown has no sample, and what is only to be known is no trouble."""
 
-from arcops.core.world import Card
+from arcops.core.cards.attribution import Look, census
+from arcops.core.cards.clean import Occupancy, notes
+from arcops.core.quantity import Known
 from arcops.daemon.exposition import exposition
-from arcops.daemon.status import unread_holders
 from tests.tui import scenes
 
 
@@ -15,8 +16,10 @@ def test_processes_that_were_not_counted_are_no_sample_and_never_zero() -> None:
 
 
 def test_memory_that_nobody_may_see_is_a_note_and_no_trouble() -> None:
-    assert unread_holders(Card(holders=(), unreadable=0)) == ()
-    (note,) = unread_holders(Card(holders=(), unreadable=7))
-    assert note.startswith("7 processes of other users may not be looked into")
+    used = Known(0, 1.0)
+    everybody, some = (census(Look("0000:03:00.0", 1.0, used, hidden), (), {}, frozenset()) for hidden in (0, 7))
+    assert notes(Occupancy(everybody, used)) == ()
+    (note,) = notes(Occupancy(some, used))
+    assert note.startswith("7 processes may not be looked into")
     text = exposition(scenes.status(notes=(note,)), turns=1).decode()
     assert "arcops_trouble 0.0" in text

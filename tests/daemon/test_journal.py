@@ -218,6 +218,27 @@ async def test_each_latch_holds_over_supervisors_and_not_over_a_reboot(tmp_path:
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(("boot", "faults"), [(BOOT, (100.0, 290.0)), ("the next", ())])
+async def test_what_is_counted_against_a_card_is_of_one_boot(
+    tmp_path: Path, boot: str, faults: tuple[float, ...]
+) -> None:
+    failed = State(phase=Phase.BACKOFF, order=STANDING, card_faults=(100.0, 290.0))
+    async with kept(tmp_path / "arcops.db", failed) as store:
+        after = await read_back(store, State(order=STANDING), boot=boot, monotonic=310.0, wall=5310.0 + 100 * HOURS)
+        assert (after.card_faults, after.failures) == (faults, ())
+
+
+@pytest.mark.asyncio
+async def test_an_event_of_the_kernels_has_the_kind_of_incident_for_its_cause(tmp_path: Path) -> None:
+    async with keeping(tmp_path / "arcops.db") as (journal, store):
+        ending = Ending("L1", Cause.DEVICE_LOST, "lost", "", deterministic=False)
+        journal.event("kernel", replace(STATE, failure=ending), "card 0000:03:00.0: reset", "L1", cause="reset")
+        journal.event("kernel", replace(STATE, failure=ending), "lines were lost")
+        eventually(lambda: len(store.events(0, 10)) == 2, why="the events are not written")
+        assert [module.data_of(event).cause for event in store.events(0, 10)] == ["reset", None]
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize("boot", [BOOT, "the next"])
 async def test_a_stand_in_is_of_one_boot_and_its_failures_are_not_held_against_what_was_ordered(
     tmp_path: Path, boot: str
@@ -255,3 +276,17 @@ async def test_attempts_that_an_older_arcops_wrote_are_understood(tmp_path: Path
         assert (after.phase, after.failures, after.order.stand_in) == (Phase.FAILED, (290.0,), None)
         store.remember("attempts", '{"order_id": 1')
         assert journal.recalled(State(order=STANDING), latch=True) == State(order=STANDING)
+
+
+@pytest.mark.asyncio
+async def test_what_others_keep_under_a_name_is_there_for_the_next_supervisor(tmp_path: Path) -> None:
+    path = tmp_path / "arcops.db"
+    async with keeping(path) as (journal, _):
+        assert journal.kept("baselines") is None
+        journal.keep("baselines", "first")
+        journal.keep("baselines", "second")
+        journal.keep("another", "third")
+    async with keeping(path) as (journal, store):
+        assert (journal.kept("baselines"), journal.kept("another")) == ("second", "third")
+        store.close()
+        assert journal.kept("baselines") is None, "what cannot be read is not known"

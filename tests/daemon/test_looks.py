@@ -13,6 +13,7 @@ from arcops.core.quantity import Known, Unknown
 from arcops.core.world import Card
 from arcops.daemon import looks
 from arcops.daemon.aside import AT_ONCE
+from arcops.daemon.card_memory import CardMemory
 from arcops.daemon.clock import Clock
 from arcops.daemon.looks import Looks, look_at_port
 from arcops.machine.gpu import Asker, CardIdentity
@@ -92,7 +93,7 @@ def test_a_card_that_cannot_be_read_is_unknown(monkeypatch: pytest.MonkeyPatch) 
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(looks, "find_cards", broken)
-    seen = looks.look_at_cards(launch(), nobody, 1.0, Asker())
+    seen = looks.look_at_cards(launch(), nobody, 1.0, Asker(), CardMemory())
     assert isinstance(seen, Unknown)
     assert "Input/output error" in seen.reason
 
@@ -155,7 +156,7 @@ ARC = CardIdentity("0000:03:00.0", 0x8086, 0xE223, "xe", "Intel Arc Pro B70", "/
 def look_at(monkeypatch: pytest.MonkeyPatch, *there: CardIdentity) -> "Known[Card] | Unknown":
     """A look at the card of a launch on a machine with these cards."""
     monkeypatch.setattr(looks, "find_cards", lambda: there)
-    return looks.look_at_cards(replace(launch(), cards=(ARC.address,)), nobody, 1.0, Asker())
+    return looks.look_at_cards(replace(launch(), cards=(ARC.address,)), nobody, 1.0, Asker(), CardMemory())
 
 
 @pytest.mark.processes
@@ -168,7 +169,7 @@ def test_a_card_that_does_not_answer_is_seen_with_the_reason(monkeypatch: pytest
         seen = look_at(monkeypatch, *there)
         assert isinstance(seen, Known)
         assert part in seen.value.fault
-        assert seen.value.holders == ()
+        assert [one.census.holdings for one in seen.value.memory] == [()] * (there == (ARC,))
 
 
 def test_a_card_whose_holders_arcops_cannot_read_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

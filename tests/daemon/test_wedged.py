@@ -107,5 +107,33 @@ def test_a_card_that_was_only_reset_is_launched_on_again(rig: CardedRig) -> None
     again = rig.wait_for("serving")
     assert (again.order.profile, rig.starts()) == ("carded", 2)
     with rig.client() as client:
-        causes = [event.cause for event in client.events(limit=10_000).events if event.cause]
-    assert set(causes) == {"device_lost"}
+        events = client.events(limit=10_000).events
+    assert {event.cause for event in events if event.kind == "phase" and event.cause} == {"device_lost"}
+    (waited,) = [event.reason for event in events if event.phase == "backoff" and event.kind == "phase"]
+    assert "the driver reset the card" in waited, "both words: vLLM's and the kernel's"
+    assert "the card is to blame and not the profile" in waited
+    (tried,) = [event.reason for event in events if event.kind == "card"]
+    assert tried == f"tried: healthy: card {CARD} computes (tried with torch 2.13)"
+    last = [event.reason for event in events if event.kind == "phase" and event.phase == "starting"][-1]
+    assert last == f"launching carded; card {CARD} computes (tried with torch 2.13)"
+
+
+def test_a_card_that_does_not_compute_after_a_reset_latches_wedged_with_what_was_tried(rig: CardedRig) -> None:
+    status = serving(rig)
+    rig.trial_says("torch 2.13\ncards 1\ntry 0 a card\nraised 0 RuntimeError: UR_RESULT_ERROR_DEVICE_LOST\n")
+    loses_its_card(rig, status, RESET)
+    latched = rig.wait_for("wedged")
+    assert latched.failure is not None
+    assert latched.failure.cause == "gpu_wedged"
+    assert latched.failure.summary.startswith(f"card {CARD} was lost over a small product: RuntimeError: UR_RESULT")
+    assert "unbind" in latched.failure.hint
+    assert "reboot" in latched.failure.hint
+    with rig.client() as client:
+        (tried,) = [event.reason for event in client.events(limit=10_000).events if event.kind == "card"]
+    assert tried.startswith(f"tried: wedged: card {CARD} was lost over a small product")
+    again = rig.arcops("restart")
+    assert again.code == 9
+    assert "was lost over a small product" in again.err
+    rig.trial_says("torch 2.13\ncards 1\ntry 0 a card\nright 0 0.02\ndone\n")
+    assert rig.arcops("restart").code == 0
+    assert (rig.phase(), rig.starts()) == ("serving", 2)

@@ -14,12 +14,14 @@ import msgspec
 import pytest
 
 from arcops import wire
+from arcops.cli.gpu import lines_of
 from arcops.client import Client
 from arcops.core.errors import ArcopsError
 from arcops.core.rates import Rates
 from arcops.core.state import Goal, Order
 from arcops.daemon.orders import check_drain
 from arcops.daemon.routes import Api
+from tests.cards import made
 from tests.fuzz import mutate
 from tests.fuzz.harness import fuzz
 
@@ -66,8 +68,12 @@ TARGETS = (
     "/v1/logs?lines=5&follow=1",
     "/v1/stream?window=5.5",
     "/v1/ping",
+    "/v1/cards?everybody=1",
     "/metrics",
 )
+
+
+CARDS = made.cards(made.info(census=made.looked(made.held(5, made.process(7)), at=1.0)))
 
 
 class Stub:
@@ -126,6 +132,13 @@ class Stub:
         assert launch is None or launch
         return self._once()
 
+    def told(self) -> wire.Cards:
+        return CARDS
+
+    async def look(self, *, everybody: bool) -> wire.Cards:
+        assert everybody in (False, True)
+        return CARDS
+
     async def _once(self) -> AsyncIterator[bytes]:
         yield b"data: {}\n\n"
 
@@ -170,7 +183,7 @@ def _request(random: Random) -> Exchange:
 
 def test_requests() -> None:
     stub = cast("object", Stub())
-    app = Api("main", 1, *[stub] * 7).app()  # pyright: ignore[reportArgumentType] - one stub for all
+    app = Api("main", 1, *[stub] * 8).app()  # pyright: ignore[reportArgumentType] - one stub for all
     running = asyncio.new_event_loop()
     seen: set[int] = set()
 
@@ -246,7 +259,7 @@ class _Pieces(httpx.SyncByteStream):
         return iter(self._pieces)
 
 
-MESSAGES = tuple(wire.encode(message).decode() for message in (STATUS, EVENTS, EVENT, ERROR))
+MESSAGES = tuple(wire.encode(message).decode() for message in (STATUS, EVENTS, EVENT, ERROR, CARDS))
 STREAM = f"data: {MESSAGES[0]}\n\n: still here\n\ndata: {MESSAGES[2]}\n\n"
 HEADERS = (
     (b"content-type", b"application/json"),
@@ -277,7 +290,7 @@ def _answer(random: Random) -> Told:
     at = random.randint(0, len(content))
     headers = tuple(random.choice(HEADERS) for _ in range(random.choice((0, 1, 1, 2))))
     status = random.choice((200, 200, 200, 200, 204, 301, 400, 409, 500, 503))
-    return Told(status, headers, (content[:at], content[at:]), random.randrange(7))
+    return Told(status, headers, (content[:at], content[at:]), random.randrange(8))
 
 
 @pytest.fixture
@@ -305,6 +318,8 @@ def test_answers(transport: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
                     client.switch(wire.SwitchRequest(profile="a"))
                 case 5:
                     client.metrics()
+                case 6:
+                    lines_of(client.cards(), 80)
                 case _:
                     client.ping()
 

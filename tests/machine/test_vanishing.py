@@ -13,7 +13,7 @@ import pytest
 from arcops.core.enclosure import Enclosure, EnclosureKind
 from arcops.core.world import ProcessId
 from arcops.machine import cgroup, lock, proc, process, sockets
-from arcops.machine.gpu import drm
+from arcops.machine.gpu import scan
 
 GONE = (errno.ENOENT, errno.ESRCH)
 ME = os.getpid()
@@ -129,15 +129,25 @@ def test_a_script_whose_command_line_vanishes_is_not_found(monkeypatch: pytest.M
     assert process.find_script("keeper.py", "a launch") == ()
 
 
-def test_memory_of_a_card_whose_holder_vanishes_is_no_error_and_a_forbidden_one_is_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with monkeypatch.context() as patched:
-        refuse(patched, errno.ESRCH, f"/{ME}/fd")
-        assert drm.holders(["0000:03:00.0"])[0] == ()
-    _, before = drm.holders(["0000:03:00.0"])
-    refuse(monkeypatch, errno.EACCES, f"/{ME}/fd")
-    assert drm.holders(["0000:03:00.0"])[1] == before + 1
+@pytest.mark.parametrize("number", [*GONE, errno.EACCES])
+def test_a_look_at_a_cards_holders_leaves_out_who_vanishes_and_counts_who_is_forbidden(number: int) -> None:
+    def enter(path: str, flags: int, *, dir_fd: int) -> int:
+        if path == f"{ME}/fd":
+            raise OSError(number, os.strerror(number), path)
+        return os.open(path, flags, dir_fd=dir_fd)
+
+    before = scan.scan(among=[ME])
+    after = scan.scan(among=[ME], calls=scan.Calls(open=enter))
+    assert (before.unreadable, after.unreadable) == (0, int(number == errno.EACCES))
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_look_at_a_cards_holders_without_descriptors_of_its_own_says_so(number: int) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(OSError, match=os.strerror(number)):
+        scan.scan(among=[ME], calls=scan.Calls(open=full))
 
 
 def test_a_cgroup_that_vanishes_while_it_is_read_has_no_members(

@@ -73,7 +73,14 @@ def test_no_planted_secret_is_in_the_archive(tmp_path: Path) -> None:
         assert rig.phase() == "serving", "nothing was disturbed"
 
     assert "evidence/a-hang/(hidden).txt" in files
-    for wanted in ("status.json", "events.jsonl", "launch.json", "environment.json", "metrics/arcops.txt"):
+    for wanted in (
+        "status.json",
+        "events.jsonl",
+        "launch.json",
+        "environment.json",
+        "metrics/arcops.txt",
+        "cards.json",
+    ):
         assert files[wanted].strip(), wanted
     assert "vllm:num_requests_running" in files["metrics/vllm.txt"]
     assert json.loads(files["status.json"])["phase"] == "serving"

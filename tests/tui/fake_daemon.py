@@ -34,6 +34,8 @@ class FakeDaemon:
     """If given, statuses and history are moved to this time."""
     samples: tuple[wire.SamplePoint, ...] | None = None
     """In steps of a second or of a minute, as they are asked for; None for a daemon that knows nothing of samples."""
+    cards: wire.Cards | None = None
+    """None for a daemon that knows nothing of cards."""
     page: int = 500
     """Samples in one answer."""
     orders: list[msgspec.Struct] = field(default_factory=list[msgspec.Struct])
@@ -99,6 +101,8 @@ class FakeDaemon:
                 await _send(writer, 200, wire.History(points=self._history(float(query["seconds"]))))
             case "GET", "/v1/samples" if self.samples is not None:
                 await _send(writer, 200, self._samples(query, self.samples))
+            case "GET", "/v1/cards" if self.cards is not None:
+                await _send(writer, 200, self.cards)
             case "POST", "/v1/switch":
                 await self._ordered(writer, msgspec.json.decode(body, type=wire.SwitchRequest))
             case "POST", "/v1/stop":

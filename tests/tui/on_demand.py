@@ -23,9 +23,13 @@ class Prepared:
     history: tuple[wire.Event, ...] = ()
     numbers: wire.Samples | None = None
     pasts: wire.Profiles = field(default_factory=lambda: wire.Profiles(past=(), running=None))
+    card: wire.Cards | None = None
+    """The answer about cards; None for a daemon that knows nothing of them."""
     findings: tuple[Finding, ...] = ()
     hanging: tuple[str, ...] = ()
     """Checks that do not answer before `go_on` is set."""
+    plans: dict[str, wire.PlanInfo] = field(default_factory=dict[str, wire.PlanInfo])
+    """By the profile; of others there is none."""
     refusal: ArcopsError | None = None
     """The answer to everything, if there is one."""
     asked: list[str] = field(default_factory=list[str])
@@ -73,6 +77,12 @@ class Prepared:
         self._note("profiles")
         return self.pasts
 
+    async def cards(self, *, everybody: bool = False) -> wire.Cards:
+        self._note("cards of everybody" if everybody else "cards")
+        if self.card is None:
+            raise ArcopsError("no such path: GET /v1/cards")
+        return self.card
+
     async def examine(self, names: Sequence[str], done: Callable[[Finding], None]) -> tuple[Finding, ...]:
         self._note(f"examine {' '.join(names)}".strip())
         chosen = [finding for finding in self.findings if not names or finding.name in names]
@@ -82,6 +92,14 @@ class Prepared:
             done(finding)
             await asyncio.sleep(0)
         return tuple(chosen)
+
+    async def plan(self, profile: str) -> wire.PlanInfo:
+        self._note(f"plan {profile}")
+        if f"plan {profile}" in self.hanging:
+            await self.go_on.wait()
+        if profile not in self.plans:
+            raise ArcopsError(f"there is no plan of {profile}")
+        return self.plans[profile]
 
     def _note(self, what: str) -> None:
         self.asked.append(what)

@@ -255,6 +255,8 @@ def _sample(point: wire.HistoryPoint, ago: int, seconds: float, launch: str) -> 
         ttft=quantiles((0.25, 0.5), (0.5, 0.75), (2560.0, None), mean=0.31),
         inter_token=None,
         queue=None,
+        card_memory=spread(27.0 * 1024**3 if ago % 90 else 28.0 * 1024**3),
+        card_power=spread(90.0 if not point.decode else point.decode * 0.45),
     )
 
 

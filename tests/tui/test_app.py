@@ -12,7 +12,8 @@ from arcops.core.rates import Rates
 from arcops.tui.dialogs import ChooseProfile, Confirm, Help
 from arcops.tui.panels.base import Panel
 from arcops.tui.profiles import ProfileChoice
-from arcops.tui.snapshot import LogTail
+from arcops.tui.snapshot import LogTail, Snapshot
+from arcops.tui.views.events import Events
 from tests.tui import scenes
 from tests.tui.screen_text import check, text_of
 from tests.tui.screens import MOMENTS, SIZES, Canned, choose, no_daemon, options_of, shown, snapshot_of, until
@@ -50,6 +51,29 @@ async def test_no_size_breaks_it(size: tuple[int, int]):
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
         assert "serving dflash2" in text_of(app)
+
+
+@pytest.mark.asyncio
+async def test_lines_of_log_alone_are_no_work_for_a_view_that_shows_none(monkeypatch: pytest.MonkeyPatch):
+    status = scenes.busy()
+    source = Canned(snapshot_of(status))
+    told: list[Snapshot] = []
+
+    def hear(_view: Events, snapshot: Snapshot) -> None:
+        told.append(snapshot)
+
+    monkeypatch.setattr(Events, "show", hear)
+    async with shown(source) as (app, pilot):
+        await pilot.press("4")
+        await pilot.pause()
+        told.clear()
+        source.show(replace(source.now, log=LogTail(scenes.LAUNCH, ("a line that came",))))
+        await pilot.pause()
+        assert told == []
+        source.show(replace(source.now, status=scenes.speculating()))
+        await until(pilot, lambda: bool(told))
+        await pilot.press("1")
+        await until(pilot, lambda: "a line that came" in text_of(app))
 
 
 @pytest.mark.asyncio

@@ -136,6 +136,18 @@ def test_of_a_folded_minute_gauges_keep_their_peak_and_rates_their_mean():
     assert (past.minutes[-1].running, past.minutes[-1].waiting, past.minutes[-1].decode) == (59.0, None, 29.5)
 
 
+def test_cards_are_told_by_samples_and_kept_when_their_minute_is_folded():
+    past = Past()
+    past.take_samples(scenes.samples(SECONDS + 120))
+    (second, minute) = (past.seconds[-1], past.minutes[-1])
+    assert isinstance(second, Point)
+    assert isinstance(minute, Point)
+    assert second.card_memory == 28.0 * 1024**3
+    assert minute.card_memory in (27.0 * 1024**3, 28.0 * 1024**3)
+    assert minute.card_power is not None
+    assert 90.0 <= minute.card_power <= 230.0
+
+
 def test_nothing_is_taken_twice():
     past = Past()
     assert past.take_samples(scenes.samples(15))

@@ -18,7 +18,7 @@ from arcops.tui.panels.playback import PlaybackPanel, clock
 from arcops.tui.replaying.player import PlayerScreen
 from arcops.tui.replaying.replay import Replay
 from arcops.tui.snapshot import Link, Playback, Snapshot
-from tests.tui import scenes
+from tests.tui import card_scenes, scenes
 from tests.tui.screen_text import text_of
 
 LENGTH = 600.0
@@ -228,6 +228,21 @@ async def test_a_log_is_followed_and_one_that_was_not_recorded_is_refused(replay
     assert (await anext(pages)).lines == ("line of second 30",)
     with pytest.raises(ArcopsError, match="no log of a launch 'other'"):
         await anext(replay.on_demand.follow_logs(2, "other"))
+
+
+@pytest.mark.asyncio
+async def test_cards_are_those_that_were_told_last(tmp_path: Path) -> None:
+    path, time = tmp_path / "cards.gz", Clock()
+    later = card_scenes.cards(card_scenes.card(census=card_scenes.ALONE), at=card_scenes.NOW + 5)
+    told = [(2.0, card_scenes.cards()), (7.0, later)]
+    made = [Entry(at=0.0, status=scenes.busy()), *(Entry(at=at, cards=cards) for at, cards in told)]
+    replay = Replay(recorded(path, made), clock=time)
+    with pytest.raises(ArcopsError, match="knew of its cards was not recorded"):
+        await replay.on_demand.cards()
+    time.now += 3.0
+    assert await replay.on_demand.cards() == card_scenes.cards()
+    time.now += 4.0
+    assert await replay.on_demand.cards(everybody=True) == later
 
 
 @pytest.mark.asyncio

@@ -57,7 +57,7 @@ async def test_each_view_tells_what_the_daemon_and_the_machine_say(rig: Rig, mon
         await see("→", "before → after")
 
         await pilot.press(keys["card"])
-        await see("no card, a file", "held by   arcopsd", "memory is not read yet", "no profile has a card")
+        await see("no card, a file", "held by   arcopsd", "── Memory", "no profile has a card")
 
         await pilot.press(keys["checks"])
         await see("checks: ", "configuration", "residue")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tools.bench.load import Chatter, Load
 from tools.bench.machine import Cost, cost_over, timed
+from tools.bench.scan import measure_scan
 from tools.bench.switches import PAIR, measure_switches, spread
 from tools.bench.terminal import Terminal
 from tools.own import SWITCH_WITHIN, Arcops, command, leave_on_sigterm, runtime, say, supervised
@@ -40,7 +41,8 @@ def main() -> None:
     leave_on_sigterm()
     found = runtime()
     peer = install_peer()
-    rows: list[Row] = []
+    say("a look at every process's descriptors")
+    rows = [Row(*measure_scan().cells)]
     with supervised("bench", found) as arcops:
         arcops.must("switch", PAIR[0], within=SWITCH_WITHIN)
         rows += measure_costs(arcops, peer, arguments.seconds)

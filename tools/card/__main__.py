@@ -2,8 +2,9 @@
 
     python -m tools.card --vllm /opt/vllm/bin/vllm --target target.yaml --other other.yaml --out figures.json
 
-`target.yaml` and `other.yaml` are profiles; server and limits are set here. Needs torch in this Python for the foreign
-holders, and nobody else on the card.
+`target.yaml` and `other.yaml` are profiles; server and limits are set here. `other` should leave room for a second of
+its kind on the card: it is raced for. Needs torch in this Python for the foreign holders, and nobody else on the card.
+Beside the figures go `logs.tar.gz` (the daemons' and the backends') and `recorded.tar.gz` (raw outputs, as test data).
 """
 
 import argparse
@@ -21,8 +22,10 @@ from typing import cast
 import yaml
 
 from tools.card import card
-from tools.card.instance import Instance, NeverError, write_configuration
-from tools.card.scenes import SCENES, FailedError, Stage
+from tools.card.instance import Instance, write_configuration
+from tools.card.record import Records
+from tools.card.scenes import SCENES
+from tools.card.stage import Stage
 
 SERVER = {"port": 8123}
 LIMITS = {"drain": "30s", "shutdown_timeout": "5s", "stop_grace": "30s"}
@@ -32,29 +35,47 @@ def main() -> int:
     arguments = _arguments()
     root = Path(tempfile.mkdtemp(prefix="arcops-card-"))
     stage = _stage(arguments, root)
-    figures: dict[str, object] = {"card": stage.card, "baseline_mib": stage.baseline}
-    failed = 0
+    figures: dict[str, object] = {"card": stage.identity.address, "baseline_mib": stage.baseline}
     deadline = time.monotonic() + arguments.within
     try:
-        for instance in (stage.first, stage.second):
+        for instance in stage.both:
             instance.start()
         for name in arguments.scenes or SCENES:
-            if time.monotonic() > deadline:
-                figures[name] = {"left out": "no time was left"}
-                continue
-            began = time.monotonic()
-            try:
-                figures[name] = {**SCENES[name](stage), "scene_s": round(time.monotonic() - began, 1)}
-            except (FailedError, NeverError, OSError, AssertionError) as error:
-                failed += 1
-                _stop(stage)
-                figures[name] = {"FAILED": f"{type(error).__name__}: {error}", "where": traceback.format_exc()[-1500:]}
-            print(name, json.dumps(figures[name], default=str), flush=True)
+            figures[name] = _played(stage, name, deadline)
+            figures["summary"] = summary(figures)
+            print(name, json.dumps(figures[name], default=str)[:1500], flush=True)
             arguments.out.write_text(json.dumps(figures, indent=1, default=str), encoding="utf-8")
+            stage.records.write(arguments.out.parent / "recorded.tar.gz")
     finally:
-        _end(stage)
-        _keep(root, arguments.out.parent)
-    return 1 if failed else 0
+        try:
+            _end(stage)
+        finally:
+            _keep(root, arguments.out.parent)
+    print("summary", json.dumps(summary(figures)), flush=True)
+    return 1 if summary(figures)["failed"] else 0
+
+
+def summary(figures: Mapping[str, object]) -> Mapping[str, list[str]]:
+    """The scenes by how they went."""
+    how: dict[str, list[str]] = {"passed": [], "failed": [], "left_out": []}
+    for name, scene in figures.items():
+        if name in SCENES:
+            how[str(cast("Mapping[str, object]", scene)["outcome"])].append(name)
+    return how
+
+
+def _played(stage: Stage, name: str, deadline: float) -> Mapping[str, object]:
+    """A scene's figures with its outcome. Whatever it raises fails this scene, and no other."""
+    if time.monotonic() > deadline:
+        return {"outcome": "left_out", "why": "no time was left"}
+    began = time.monotonic()
+    try:
+        seen = SCENES[name](stage)
+    except Exception as error:  # noqa: BLE001 - one scene's mistake, of whatever kind, must not cost the others
+        where = traceback.format_exc()[-1500:]
+        _stop(stage)
+        return {"outcome": "failed", "why": f"{type(error).__name__}: {error}", "where": where}
+    return {"outcome": "passed", **seen, "scene_s": round(time.monotonic() - began, 1)}
 
 
 def _arguments() -> argparse.Namespace:
@@ -64,39 +85,41 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--vllm", required=True, help="the vllm executable")
     parser.add_argument("--target", type=Path, required=True, help="a profile")
     parser.add_argument("--other", type=Path, required=True, help="another profile, to switch to")
-    parser.add_argument("--out", type=Path, required=True, help="where the figures go (JSON); logs go beside it")
+    parser.add_argument("--out", type=Path, required=True, help="where the figures go (JSON); the rest goes beside it")
     parser.add_argument("--within", type=float, default=3600, help="seconds after which no scene is begun")
-    parser.add_argument("scenes", nargs="*", help=f"default: all of {', '.join(SCENES)}")
-    return parser.parse_args()
+    parser.add_argument("scenes", nargs="*", metavar="SCENE", help=f"default: all of {', '.join(SCENES)}")
+    arguments = parser.parse_args()
+    unknown = set(arguments.scenes) - set(SCENES)
+    if unknown:
+        parser.error(f"no such scene: {', '.join(sorted(unknown))}")
+    return arguments
 
 
 def _stage(arguments: argparse.Namespace, root: Path) -> Stage:
-    where = card.address()
-    profiles = {name: _profile(path, name) for name, path in (("target", arguments.target), ("other", arguments.other))}
+    identity = card.first_card()
+    profiles = {name: profile(path, name) for name, path in (("target", arguments.target), ("other", arguments.other))}
     profiles["crowded"] = {
         "extends": "target",
         "device": {"kind": "cuda", "allow_holders": [Path(sys.executable).name]},
     }
-    write_configuration(
-        root,
-        {"runtime": {"vllm": arguments.vllm}, "cards": [where]},
-        profiles,
-    )
+    write_configuration(root, {"runtime": {"vllm": arguments.vllm}, "cards": [identity.address]}, profiles)
     return Stage(
-        card=where,
+        identity=identity,
         first=Instance(root, "first"),
         second=Instance(root, "second"),
         url=f"http://127.0.0.1:{SERVER['port']}",
         target="target",
         other="other",
         baseline=card.truth().used,
+        records=Records({str(root): "/root-of-the-run"}),
     )
 
 
-def _profile(path: Path, name: str) -> Mapping[str, object]:
-    profile = cast("dict[str, object]", yaml.safe_load(path.read_text(encoding="utf-8")))
-    model = {**cast("dict[str, object]", profile["model"]), "served_name": name}
-    return {**profile, "model": model, "server": SERVER, "limits": LIMITS}
+def profile(path: Path, name: str) -> Mapping[str, object]:
+    """A profile as it was given, with this run's server and limits, and `name` for its model."""
+    given = cast("dict[str, object]", yaml.safe_load(path.read_text(encoding="utf-8")))
+    model = {**cast("dict[str, object]", given["model"]), "served_name": name}
+    return {**given, "model": model, "server": SERVER, "limits": LIMITS}
 
 
 def _stop(stage: Stage) -> None:

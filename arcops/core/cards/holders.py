@@ -32,6 +32,8 @@ class Holding:
     """Bytes that were allocated there, evicted buffers included."""
     ours: bool
     """One of its processes belongs to our backend, or is this supervisor."""
+    shared: int = 0
+    """Bytes of its buffers that other clients have as well: they count in full in each of them."""
 
     @property
     def holds(self) -> bool:

@@ -4,9 +4,10 @@
 that a supervisor that starts in the middle of anything reaches the same end.
 """
 
+from dataclasses import replace
 from typing import assert_never
 
-from arcops.core.decide import falling, resting, rising, standing, standstill
+from arcops.core.decide import doubt, falling, resting, rising, standing, standstill
 from arcops.core.decide.moves import Decision
 from arcops.core.phase import Phase
 from arcops.core.state import State
@@ -15,9 +16,14 @@ from arcops.core.world import World
 __all__ = ["Decision", "decide"]
 
 
-def decide(state: State, world: World) -> Decision:  # noqa: C901 - one branch a phase is the whole point
+def decide(state: State, world: World) -> Decision:
     """One step: the next state and the actions that lead there."""
     state = standstill.unseen_left_out(state, world)
+    decision = _judge(state, world)
+    return replace(decision, state=doubt.remembered(state, decision.state, world))
+
+
+def _judge(state: State, world: World) -> Decision:  # noqa: C901 - one branch a phase is the whole point
     match state.phase:
         case Phase.STOPPED:
             return resting.stopped(state, world)

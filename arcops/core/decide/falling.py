@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from arcops.core import restart
 from arcops.core.action import Forget, KillEveryone, Look, Target, Terminate
+from arcops.core.cards.clean import KEPT_AFTER
 from arcops.core.decide.lasting import for_good, instead, may_return, may_stand_in
 from arcops.core.decide.moves import (
     Decision,
@@ -23,7 +24,7 @@ from arcops.core.decide.moves import (
     with_offer,
 )
 from arcops.core.decide.resting import launch_when_clear, stop_here
-from arcops.core.decide.sight import now_and_then
+from arcops.core.decide.sight import left_on, lessons, now_and_then
 from arcops.core.decide.standstill import spent
 from arcops.core.errors import ExitCode
 from arcops.core.phase import Phase
@@ -39,6 +40,8 @@ close that nobody feeds any more (35 s to the kill were seen, and an idle card f
 card, so that its forced end does no harm there."""
 KILL_PATIENCE = 10.0
 """Seconds that a process may outlive SIGKILL (it hangs in the driver) before it is called stuck."""
+LOOKS_SHARE = 20
+"""From look to look goes one part in so many of the time that was waited: each reads every process's descriptors."""
 DIAGNOSIS_PATIENCE = 5.0
 """Seconds that the log of an ended backend is waited for before the makeshift diagnosis counts."""
 
@@ -143,8 +146,14 @@ def clearing(state: State, world: World) -> Decision:
         why = remains or ("the launch record cannot be removed" if remains == "" else "nobody could look")
         return _get_stuck(state, world, f"not clear after {backend.launch.limits.clear:.0f} s: {why}")
     if remains == "" and not (undiagnosed and spent(state, world) <= DIAGNOSIS_PATIENCE):
-        return stay(state, Forget())
-    return stay(state, Look())
+        return _forget(state, world, backend)
+    return stay(state, *now_and_then(world, spent(state, world) / LOOKS_SHARE))
+
+
+def _forget(state: State, world: World, backend: Backend) -> Decision:
+    """All is clear: what the cards have in use now, they have when idle."""
+    kept = spent(state, world) >= KEPT_AFTER
+    return stay(state, *lessons(backend.launch, world.card, state.since, kept=kept), Forget())
 
 
 def _lives(backend: Backend) -> bool:
@@ -170,8 +179,7 @@ def _remains(state: State, world: World, backend: Backend) -> str | None:
         return None
     if not port.bindable and not port.listeners:
         return f"port {backend.launch.port} is still held"
-    # What a foreign process holds is no residue of ours: the next launch will be refused by its name.
-    return ""
+    return left_on(backend.launch, card, state.since, spent(state, world))
 
 
 def _afterwards(state: State, world: World) -> Decision:
@@ -194,11 +202,11 @@ def _try_again(state: State, world: World, failure: Ending) -> Decision:
     Where something can stand in, a draft that is to blame gets no second try: without it there is service now.
     """
     order = state.order
-    failures = (*restart.recent(state.failures, world.now), world.now)
-    state = replace(state, failures=failures)
+    state = _counted(state, failure, world.now)
     if order.wanted is None:
         return for_good(state, world, failure, order.problem or failure.summary)
-    verdict = restart.judge(order.wanted.restart, failure, failures, world.now, world.dice)
+    count = state.card_faults if failure.card_fault else state.failures
+    verdict = restart.judge(order.wanted.restart, failure, count, world.now, world.dice)
     if isinstance(verdict, restart.Latch):
         return for_good(state, world, failure, verdict.reason)
     if failure.points_at_draft and may_stand_in(order, failure):
@@ -207,13 +215,21 @@ def _try_again(state: State, world: World, failure: Ending) -> Decision:
     return Decision(replace(waiting.state, retry_at=verdict.at), waiting.actions)
 
 
+def _counted(state: State, failure: Ending, now: float) -> State:
+    """A card that was reset is counted for itself, and not among the failures of the profile."""
+    if failure.card_fault:
+        return replace(state, card_faults=(*restart.recent(state.card_faults, now), now))
+    return replace(state, failures=(*restart.recent(state.failures, now), now))
+
+
 def _give_up(state: State, world: World, failure: Ending) -> Decision:
     """A switch failed: back to what was in force, or stay failed if the operator said so (or nothing was to run)."""
     order, previous = state.order, state.order.previous
     again = previous is not None and previous.wanted == order.launch and failure.deterministic
     if order.returns and previous is not None and previous.goal is Goal.RUN and not again:
         return _return_to(previous, state, world, failure)
-    committed = replace(state, order=replace(order, committed=True, previous=None, returns=False), failures=())
+    stands = replace(order, committed=True, previous=None, returns=False)
+    committed = replace(state, order=stands, failures=(), card_faults=())
     outcome = failed_outcome(order, failure, None, instead(order, failure))
     done = settle(committed, outcome, stands=True)
     given_up = for_good(done.state, world, failure, failure.summary)
@@ -247,4 +263,4 @@ def stuck(state: State, world: World) -> Decision:
         return stay(state, Look())
     if remains:
         return stay(state, *now_and_then(world), reason=f"every process has ended, but it is not clear: {remains}")
-    return stay(state, Forget())
+    return _forget(state, world, backend)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from arcops.core.decide.befallen import way_out
 from arcops.core.decide.moves import Decision, back_from, move, offer_of
 from arcops.core.launch import Launch
 from arcops.core.phase import Phase
@@ -23,7 +24,8 @@ def for_good(state: State, world: World, failure: Ending, reason: str) -> Decisi
         return Decision(free)
     awaited = order.stand_in is None and order.unread
     behind = back_from(state) if order.stand_in is None else _and_before(order, order.stand_in)
-    latched = move(state, world, _latch(failure), f"{reason}{offer_of(order, failure)}{behind}")
+    mending = way_out(state, failure, world.now)
+    latched = move(state, world, _latch(failure), f"{reason}{mending}{offer_of(order, failure)}{behind}")
     return Decision(replace(latched.state, failure=failure, fallback_awaited=awaited), latched.actions)
 
 

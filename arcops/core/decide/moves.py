@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from arcops.core.action import Action, KeepEvidence, Settle
+from arcops.core.decide.befallen import blamed
 from arcops.core.errors import ExitCode
 from arcops.core.phase import Phase, check_move
 from arcops.core.quantity import Known, Reading, T
@@ -57,6 +58,9 @@ def move(state: State, world: World, phase: Phase, reason: str, *actions: Action
 
 def take_down(state: State, world: World, reason: str, failure: Ending | None = None) -> Decision:
     """Begin to stop the backend; `failure` says that nobody asked for it, and what is to be seen of it is kept."""
+    if failure is not None:
+        blame = blamed(world, failure)
+        reason, failure = reason if blame == failure else blame.summary, blame
     kept = () if failure is None else (KeepEvidence(failure.cause.value),)
     decision = move(state, world, Phase.STOPPING, reason, *kept)
     # Seen now, before the first SIGTERM: an engine may have ended by the next look.

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from arcops.core.action import Look, Prepare, ReleaseLocks, Spawn, TakeLocks
+from arcops.core.decide import doubt
 from arcops.core.decide.lasting import for_good, for_good_after_all, instead
 from arcops.core.decide.moves import (
     Decision,
@@ -17,7 +18,7 @@ from arcops.core.decide.moves import (
     unborn,
     unwanted,
 )
-from arcops.core.decide.sight import END_HOLDER, LET_LOOK, LOOK_KEEPS, now_and_then, obstacle, refusal, remedy
+from arcops.core.decide.sight import END_HOLDER, LET_LOOK, LOOK_SOON, Sight, lessons, now_and_then, obstacle
 from arcops.core.errors import ExitCode
 from arcops.core.launch import Launch
 from arcops.core.phase import Phase
@@ -93,34 +94,51 @@ def launch_when_clear(state: State, world: World) -> Decision:
         return _prepare(state, world, launch, world.setup, state.asked_at)
     # Seen since the lock was ours, since what ran before had ended or the order came, and not long ago.
     began = state.since if state.phase is Phase.CLEARING else max(state.since, state.asked_at)
-    found = obstacle(launch, world.port, world.card, max(lock.since, began, world.now - LOOK_KEEPS))
+    found = obstacle(launch, world.port, world.card, max(lock.since, doubt.oldest_look(state, world, launch, began)))
     if found is None:
         return stay(state, Look())
-    if found:
-        todo, code = remedy(world.port, world.card), refusal(world.card)
-        return _block(state, world, found, *now_and_then(world), todo=todo, code=code)
-    launched = replace(state, launched_for=state.order.id)
-    return move(launched, world, Phase.STARTING, f"launching {launch.profile}{back_from(state)}", Spawn(launch))
+    if found.words:
+        return _wait(state, world, found, state.asked_at)
+    tried = doubt.trial(state, world, launch)
+    if isinstance(tried, Decision):
+        return tried
+    if isinstance(tried, Ending):
+        return _give_up(state, world, tried, ExitCode.WEDGED)
+    launched, learnt = replace(state, launched_for=state.order.id), lessons(launch, world.card, float("-inf"))
+    reason = f"launching {launch.profile}{tried}{back_from(state)}"
+    return move(launched, world, Phase.STARTING, reason, *learnt, Spawn(launch))
+
+
+def _wait(state: State, world: World, found: Sight, asked_at: float) -> Decision:
+    """Something is in the way; memory that nobody is named for has a moment to come back."""
+    if world.now - asked_at >= found.grace:
+        return _block(state, world, found.words, *now_and_then(world), todo=found.todo, code=found.code)
+    waiting = None if state.phase is Phase.BLOCKED else f"waiting whether the memory comes back: {found.words}"
+    return stay(state, *now_and_then(world, LOOK_SOON), reason=waiting)
 
 
 def _prepare(state: State, world: World, launch: Launch, setup: Unknown, asked_at: float) -> Decision:
     """Have the setup script run; one that has failed since the order tried the lock would not do better again."""
     if setup.at < asked_at:
         return stay(state, Prepare(launch), reason=f"running the setup script {launch.setup}")
-    hint = "see `arcops profile check`"
+    ending = Ending("", Cause.SPAWN_FAILED, setup.reason, "see `arcops profile check`", deterministic=True)
+    return _give_up(state, world, ending, ExitCode.INVALID)
+
+
+def _give_up(state: State, world: World, ending: Ending, code: ExitCode) -> Decision:
+    """What was found before a launch speaks against it for good: a switch is refused, a standing order latches."""
     if not _stays(state):
-        return _refuse(state, setup.reason, ExitCode.INVALID, hint)
-    ending = Ending("", Cause.SPAWN_FAILED, setup.reason, hint, deterministic=True)
-    told = "; ".join(part for part in (hint, instead(state.order, ending)) if part)
-    stands = _commit(state, setup.reason, ExitCode.INVALID, told)
-    given_up = for_good(stands.state, world, ending, setup.reason)
+        return _refuse(state, ending.summary, code, ending.hint)
+    told = "; ".join(part for part in (ending.hint, instead(state.order, ending)) if part)
+    stands = _commit(state, ending.summary, code, told)
+    given_up = for_good(stands.state, world, ending, ending.summary)
     return Decision(given_up.state, (*stands.actions, ReleaseLocks(), *given_up.actions))
 
 
 def stop_here(state: State, world: World) -> Decision:
     """An order to stop, and nothing runs (any more)."""
     reason = f"stopped as ordered{back_from(state)}"
-    moved = move(replace(state, failures=()), world, Phase.STOPPED, reason)
+    moved = move(replace(state, failures=(), card_faults=()), world, Phase.STOPPED, reason)
     rested = _rest(moved.state, world)
     return Decision(rested.state, moved.actions + rested.actions)
 
@@ -152,7 +170,8 @@ def _commit(state: State, summary: str, exit_code: ExitCode, hint: str) -> Decis
     order = state.order
     if order.committed:
         return stay(state)
-    stands = replace(state, order=replace(order, committed=True, previous=None, returns=False), failures=())
+    committed = replace(order, committed=True, previous=None, returns=False)
+    stands = replace(state, order=committed, failures=(), card_faults=())
     return settle(stands, Outcome(order.id, exit_code, f"{order.profile}: {summary}", hint), stands=True)
 
 

@@ -226,7 +226,7 @@ def _serve(state: State, world: World, reason: str) -> Decision:
         return served
     committed = replace(order, committed=True, previous=None, returns=False)
     done = settle(
-        replace(served.state, order=committed, failures=()),
+        replace(served.state, order=committed, failures=(), card_faults=()),
         Outcome(order.id, ExitCode.DONE, f"{order.profile} serves"),
         stands=True,
     )

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from arcops.core.action import Ask, KeepEvidence
+from arcops.core.decide.befallen import given_up
 from arcops.core.decide.moves import (
     Decision,
     ended,
@@ -91,11 +92,11 @@ def _detail(world: World) -> str:
 
 def _hang(state: State, world: World, backend: Backend, probe: str) -> Decision:
     """Doubted, asked, and no good answer."""
-    silent = f"no progress for {world.now - state.progress_at:.0f} s"
+    before = "a bad answer before" if state.by_answer else f"no progress for {world.now - state.progress_at:.0f} s"
     hang = own_ending(
         backend,
         Cause.HANG,
-        f"{'a bad answer before' if state.by_answer else silent}, and {probe}",
+        probe if given_up(world, backend) is not None else f"{before}, and {probe}",
         "see `arcops logs` and the evidence kept (`arcops events`); limits.stall_after, limits.probe and "
         "checks.idle_probe in the profile set the limits",
     )
@@ -141,6 +142,9 @@ def _open_requests(world: World) -> str:
 def _watch(state: State, world: World, backend: Backend) -> Decision:
     """Work in flight must move something, an idle backend answers when it is asked, and silence of all is doubted."""
     activity, doubt = world.activity, _doubt(world)
+    if (wedged := given_up(world, backend)) is not None and wedged.at > state.asked_over:
+        moved = _suspect(state, world, f"{wedged}; asking whether it still answers")
+        return Decision(replace(moved.state, by_answer=True, asked_over=wedged.at), moved.actions)
     if isinstance(activity, Known) and serving_progress(state.activity, activity.value):
         state = replace(state, activity=activity.value, progress_at=world.now, shown_at=world.now)
     if state.asked_at is not None:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
-from arcops.core.diagnosis import kernel, root
+from arcops.core.cards.incidents import FATAL, OF_THE_CARD, Incident, Kind, Source, fatal
+from arcops.core.diagnosis import kernel, notices, root
 from arcops.core.diagnosis.causes import ANYWHERE, RULES, Rule
 from arcops.core.diagnosis.kernel import KernelEvent, KernelLine
 from arcops.core.phase import Phase
@@ -47,6 +48,8 @@ class Evidence:
     """Name of the launch's own cgroup or scope; empty where it has none."""
     cards: tuple[str, ...] = ()
     """PCI addresses of the launch's cards."""
+    incidents: tuple[Incident, ...] = ()
+    """What befell these since the launch, as it was noticed when it happened: also by others than the kernel's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class Diagnosis:
     """The line of the log that says so; empty if the log said nothing."""
     fits_context: int | None = None
     """The largest context in tokens that would fit, where vLLM names it."""
+    card_fault: bool = False
+    """The device was lost, and its driver or the kernel tells of a reset or worse: the model is not to blame."""
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
@@ -78,14 +83,10 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         # While serving, the API server logs the faults of single requests: none of them ended it.
         found = None
     said = kernel.events(evidence.kernel or ())
-    befell = [
-        event
-        for event in kernel.of_cards(said, evidence.cards)
-        if event.at >= evidence.kernel_recent or event.word in kernel.FATAL
-    ]
+    befell = _befell(evidence, said)
     judged = (
         _killed_for_memory(evidence, said)
-        or _given_up(befell)
+        or _given_up(fatal(befell, float("-inf")))
         or _device_lost(_known(evidence, found, lines), befell)
         or _reset_in_silence(found, befell)
         or _signalled(evidence)
@@ -107,40 +108,63 @@ def _killed_for_memory(evidence: Evidence, said: Sequence[KernelEvent]) -> Diagn
     return Diagnosis(Cause.OOM_KILLER, summary, _OOM_HINT, deterministic=False, evidence=told.text)
 
 
-def _given_up(befell: Sequence[KernelEvent]) -> Diagnosis | None:
+def _befell(evidence: Evidence, said: Sequence[KernelEvent]) -> tuple[Incident, ...]:
+    """What befell the launch's cards lately, or for good, oldest first: each line of the log once."""
+    lines = (notices.of_line(event) for event in kernel.of_cards(said, evidence.cards))
+    read = evidence.kernel is not None
+    others = (one for one in evidence.incidents if not read or one.source is not Source.KERNEL_LOG)
+    told = [one for one in (*lines, *others) if one is not None and one.card in evidence.cards]
+    lasting = FATAL | {Kind.RECOVERY}
+    return tuple(
+        sorted((one for one in told if one.at >= evidence.kernel_recent or one.kind in lasting), key=lambda one: one.at)
+    )
+
+
+def _given_up(wedged: Incident | None) -> Diagnosis | None:
     """Nothing but a rebind or a reboot helps: no process restart recovers the card."""
-    fatal = next((event for event in befell if event.word in kernel.FATAL), None)
-    if fatal is None:
+    if wedged is None:
         return None
-    summary = f"card {fatal.card} is wedged: {fatal.word.value}"
-    hint = _rebind_hint(fatal.driver, fatal.card)
-    return Diagnosis(Cause.GPU_WEDGED, summary, hint, deterministic=True, evidence=fatal.text)
+    summary = f"card {wedged.card} is wedged: {wedged.kind.words}"
+    return Diagnosis(Cause.GPU_WEDGED, summary, remedy(wedged), deterministic=True, evidence=wedged.text)
 
 
-def _rebind_hint(driver: str, card: str | None) -> str:
+def remedy(wedged: Incident) -> str:
     """How a card that its driver has given up is brought back."""
+    card, driver = wedged.card, wedged.driver
     if driver == "nvidia":
         return "`nvidia-smi --gpu-reset` as root, with nothing else on the card, or reboot; then `arcops restart`"
     unbind, bind = (f"`echo {card} > /sys/bus/pci/drivers/{driver}/{verb}`" for verb in ("unbind", "bind"))
+    if not driver:  # a uevent names none
+        unbind = f"`echo {card} > /sys/bus/pci/devices/{card}/driver/unbind`"
+        bind = f"`echo {card} > /sys/bus/pci/drivers_probe`"
     return f"as root, with no screen on the card: {unbind}, then {bind}; or reboot; then `arcops restart`"
 
 
-def _device_lost(known: Diagnosis | None, befell: Sequence[KernelEvent]) -> Diagnosis | None:
+def _speaking(befell: Sequence[Incident]) -> Incident | None:
+    """The one that explains a lost device: where it began. That a card was brought back explains nothing."""
+    return next((one for one in befell if one.kind is not Kind.RECOVERY), None)
+
+
+def _device_lost(known: Diagnosis | None, befell: Sequence[Incident]) -> Diagnosis | None:
     """The log says that the device was lost, and the kernel says why."""
-    if known is None or known.cause is not Cause.DEVICE_LOST or not befell:
+    first = _speaking(befell)
+    if known is None or known.cause is not Cause.DEVICE_LOST or first is None:
         return known
-    first = befell[0]
-    summary = f"{known.summary}: {first.word.value}"
-    return replace(known, summary=summary, evidence=first.text, hint=_RESET_HINT)
+    summary = f"{known.summary}: {first.kind.words}"
+    return replace(known, summary=summary, evidence=first.text, hint=_RESET_HINT, card_fault=_is_the_cards(befell))
 
 
-def _reset_in_silence(found: root.Root | None, befell: Sequence[KernelEvent]) -> Diagnosis | None:
+def _reset_in_silence(found: root.Root | None, befell: Sequence[Incident]) -> Diagnosis | None:
     """The backend died without a word of its own, and the kernel had to act on its card."""
-    if found is not None or not befell:
+    first = _speaking(befell)
+    if found is not None or first is None:
         return None
-    first = befell[0]
-    summary = f"the driver lost the device: {first.word.value}"
-    return Diagnosis(Cause.DEVICE_LOST, summary, _RESET_HINT, deterministic=False, evidence=first.text)
+    summary, ours = f"the driver lost the device: {first.kind.words}", _is_the_cards(befell)
+    return Diagnosis(Cause.DEVICE_LOST, summary, _RESET_HINT, deterministic=False, evidence=first.text, card_fault=ours)
+
+
+def _is_the_cards(befell: Sequence[Incident]) -> bool:
+    return any(one.reset or one.kind in OF_THE_CARD for one in befell)
 
 
 def _known(evidence: Evidence, found: root.Root | None, lines: Sequence[root.Line]) -> Diagnosis | None:

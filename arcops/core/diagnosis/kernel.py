@@ -10,24 +10,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from arcops.core.cards.incidents import Kind
+
 MAX_LINE = 1000
 """Characters of a line that are looked at; the kernel's own limit is about as much."""
 
 
 class Word(Enum):
-    """What a line of the kernel's log means for a backend."""
+    """What a line of the kernel's log means for a backend: what befell a card, or the one thing that befalls others."""
 
     OOM_KILL = "the kernel killed a process for want of memory"
-    RESET = "the driver reset the card or one of its engines"
-    JOB_TIMEOUT = "a job on the card took too long"
-    PAGE_FAULT = "a job used memory of the card that is not mapped"
-    MEMORY_ERROR = "the card's memory had an error"
-    GONE = "the card is gone from its bus, or answers no more"
-    WEDGED = "the driver has given the card up"
-
-
-FATAL = frozenset({Word.WEDGED, Word.GONE})
-"""Only a rebind or a reboot helps: no process restart recovers the card."""
+    RESET = Kind.RESET.words
+    JOB_TIMEOUT = Kind.JOB_TIMEOUT.words
+    PAGE_FAULT = Kind.PAGE_FAULT.words
+    MEMORY_ERROR = Kind.MEMORY_ERROR.words
+    COREDUMP = Kind.COREDUMP.words
+    RECOVERY = Kind.RECOVERY.words
+    GONE = Kind.GONE.words
+    WEDGED = Kind.WEDGED.words
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,12 @@ class KernelEvent:
     """PCI address, as sysfs writes it; None where the line names none."""
     pid: int | None = None
     """In the first pid namespace: of the killed process, or of whose job it was."""
+    command: str | None = None
+    """Its name, which its user chose."""
+    engine: str | None = None
+    """Class or name of the engine; None where the line names none."""
+    closes: bool = False
+    """It is the end of a reset that another line began with."""
     cgroup: str | None = None
     """Path of the killed process's cgroup; None where the line names none."""
 
@@ -68,16 +74,27 @@ _DRIVER = re.compile(rf"(?P<driver>xe|i915|amdgpu)(?: {_ADDRESS})?\b")
 _NVIDIA_ADDRESS = re.compile(
     r"NVRM: (?:Xid \(PCI:|GPU (?:at PCI:)?)(?P<card>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})", re.I
 )
-_XID = re.compile(r"NVRM: Xid \(PCI:[0-9a-f:.]{1,20}\): (?P<xid>\d{1,4})\b(?:, pid='?(?P<pid>\d{1,10}))?", re.I)
+_XID = re.compile(
+    r"NVRM: Xid \(PCI:[0-9a-f:.]{1,20}\): (?P<xid>\d{1,4})\b"
+    r"(?:, pid='?(?P<pid>\d{1,10})'?(?:, name=(?P<command>[^,]{1,40}))?)?",
+    re.I,
+)
 _KILLED = re.compile(r"(?:[Oo]ut of memory|OOM)[^:]{0,60}: Kill(?:ed)? process (?P<pid>\d{1,10})\b")
 _OOM_VICTIM = re.compile(
     r"oom-kill:constraint=\w{1,40},.{0,400}task_memcg=(?P<cgroup>[^,]{1,300}),task=.{1,40},pid=(?P<pid>\d{1,10}),"
 )
-_JOB_OF = re.compile(r" in (?:process )?.{1,40}? \[(?P<pid>\d{1,10})\]")
+_JOB_OF = re.compile(r" in (?:process )?(?P<command>.{1,40}?) \[(?P<pid>\d{1,10})\]")
+_ENGINE = re.compile(
+    r"(?:engine_class|\bclass)=(?P<by_class>[a-z]{1,8})\b|EngineClass: \d{1,3} (?P<by_number>[a-z]{1,8})\b"
+    r"|\bring (?P<ring>[\w.]{1,40}) timeout|\bon (?P<name>[a-z]{3,4}\d{1,2})\b"
+    r"|Resetting (?P<reset>[a-z]{3,4}\d{1,2}) for"
+)
+_CLOSES = re.compile(r"reset done|GPU reset\(\d{1,9}\) succeeded|wedged, but recovered through reset")
 
 _XID_RECOVERY = 154
 _NEEDS_RESET = re.compile(r" to 0x\d{1,2} \([^)]{0,40}Re(?:set|boot)\b")
 """Also "(None)" is a recovery action, once the others are done with; and "(Drain P2P)" leaves the card at work."""
+_NEEDS_NOTHING = re.compile(r" to 0x0 \(")
 _XIDS = {
     Word.GONE: frozenset({79, 119, 120}),
     Word.WEDGED: frozenset({95, 140, _XID_RECOVERY}),
@@ -104,6 +121,7 @@ _WORDS: tuple[tuple[Word, re.Pattern[str]], ...] = tuple(
         (Word.JOB_TIMEOUT, r"Timedout job|ring \S{1,40} timeout|GPU HANG|Check job timeout|Fence expiration time out"),
         (Word.RESET, r"Engine reset:|reset (?:started|done)|GPU reset begin|GPU reset\(\d{1,9}\) succeeded"),
         (Word.RESET, r"Resetting (?:chip|\w{1,20}) for"),
+        (Word.COREDUMP, r"device coredump has been created"),
     )
 )
 """Order matters: the special before the general, the grave before what led to it."""
@@ -163,12 +181,20 @@ def _drm(text: str) -> KernelEvent | None:
     driver = _DRIVER.match(text)
     if driver is None:
         return None
-    for word, pattern in _WORDS:
-        if pattern.search(text):
-            whose = _JOB_OF.search(text)
-            pid = None if whose is None else int(whose["pid"])
-            return KernelEvent(word, text, driver=driver["driver"], card=driver["card"], pid=pid)
-    return None
+    word = next((word for word, pattern in _WORDS if pattern.search(text)), None)
+    if word is None:
+        return None
+    whose, engine = _JOB_OF.search(text), _ENGINE.search(text)
+    return KernelEvent(
+        word,
+        text,
+        driver=driver["driver"],
+        card=driver["card"],
+        pid=None if whose is None else int(whose["pid"]),
+        command=None if whose is None else whose["command"],
+        engine=None if engine is None else engine[engine.lastgroup or 0],
+        closes=_CLOSES.search(text) is not None,
+    )
 
 
 def _nvidia(text: str) -> KernelEvent | None:
@@ -180,9 +206,10 @@ def _nvidia(text: str) -> KernelEvent | None:
         return KernelEvent(Word.GONE, text, driver="nvidia", card=card) if gone else None
     word = next((word for word, numbers in _XIDS.items() if int(xid["xid"]) in numbers), None)
     if int(xid["xid"]) == _XID_RECOVERY and not _NEEDS_RESET.search(text):
-        word = None
+        word = Word.RECOVERY if _NEEDS_NOTHING.search(text) else None
     pid = int(xid["pid"]) if xid["pid"] else None
-    return None if word is None else KernelEvent(word, text, driver="nvidia", card=card, pid=pid)
+    command = None if pid is None else xid["command"]
+    return None if word is None else KernelEvent(word, text, driver="nvidia", card=card, pid=pid, command=command)
 
 
 def _pci(address: str) -> str:

@@ -56,6 +56,8 @@ def _device(profile: "Profile") -> Iterator[Fault]:
             yield Fault("device.cards", "the CPU has no cards; remove it or set it to 0")
         if device.allow_holders:
             yield Fault("device.allow_holders", "means nothing on the CPU")
+        if "allow_memory" in device.model_fields_set:
+            yield Fault("device.allow_memory", "means nothing on the CPU")
         return
     if count == 0:
         yield Fault("device.cards", f"{device.kind} needs at least one card")

@@ -1,9 +1,10 @@
 """Which key of a profile is which flag of `vllm serve` (0.29), in the order in which they are written."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+
+from arcops.core.affinity import AFFINITY
 
 
 class Form(Enum):
@@ -103,14 +104,6 @@ _FORBIDDEN: dict[str, str] = {
     "--hf-token": "a secret does not belong on a command line; put it where the runtime's environment finds it",
     "--disable-access-log-for-endpoints": "arcops sets it, for the paths that it asks",
 }
-
-AFFINITY: Mapping[str, Mapping[str, str]] = {
-    "xpu": {"ZE_AFFINITY_MASK": "", "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "0"},
-    "cuda": {"CUDA_VISIBLE_DEVICES": "", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
-    "cpu": {},
-}
-"""What ties a backend to its cards, by kind of device: the variable that takes their numbers (empty here), and the one
-that makes the runtime count as arcops does. Sources: Level Zero's specification, the CUDA C++ Programming Guide."""
 
 _FAMILIES: dict[str, str] = {"--data-parallel-": _MORE_CARDS}
 """Beginnings that stand for every flag that has them."""

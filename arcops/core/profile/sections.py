@@ -103,6 +103,12 @@ class Device(Section):
     allow_holders: tuple[Text, ...] = setting(
         "Commands (comm) that may hold memory of a card beside the backend.", default=(), example=["gnome-shell"]
     )
+    allow_memory: Size = setting(
+        "Memory of each card that all others may hold together; also how much more than when idle may be in use there "
+        "without a name (256MiB at least).",
+        default=64 << 20,
+        example="1GiB",
+    )
 
 
 class Model(Section):

@@ -1,5 +1,6 @@
 """Every check, in the order in which a person would go through them. A new one is a file, and a line here."""
 
+from arcops.doctor.checks.card_health import CARD_HEALTH
 from arcops.doctor.checks.cards import DRIVER, RENDER_NODE
 from arcops.doctor.checks.configuration import CONFIGURATION
 from arcops.doctor.checks.disk import DISK
@@ -28,6 +29,7 @@ CHECKS: tuple[Check, ...] = (
     GROUPS,
     DRIVER,
     CARD_HOLDERS,
+    CARD_HEALTH,
     PORT,
     OTHERS,
     RESIDUE,

@@ -1,14 +1,18 @@
 """Does somebody else hold what a launch needs: memory of a card, or the port?"""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from time import monotonic
 
+from arcops.core.cards.holders import Census, Holding
 from arcops.core.launch import Launch
+from arcops.core.quantity import Reading, Unknown
 from arcops.core.world import Holder
 from arcops.doctor.finding import Outcome, Verdict, ok, together, unknown
 from arcops.doctor.run import Check
 from arcops.doctor.sight import Sight
 from arcops.machine import cgroup, port, process
-from arcops.machine.gpu import reader_for
+from arcops.machine.gpu.base import MIB, Roots
+from arcops.machine.gpu.census import readings
 from arcops.machine.record import LaunchRecord
 
 
@@ -46,22 +50,22 @@ def card_holders(sight: Sight) -> Outcome:
     cards = sight.usable().cards
     if not cards:
         return ok("no profile has a card")
-    drivers = {card.address: card.driver for card in sight.found_cards()}
     allowed = {command for launch in sight.usable().launches for command in launch.allow_holders}
-    found: list[Outcome] = []
-    for address in cards:
-        reader = reader_for(drivers.get(address))
-        if reader is None:
-            found.append(
-                unknown(f"arcops cannot read who holds card {address} (driver: {drivers.get(address) or 'none'})")
-            )
-            continue
-        clients, hidden = reader.holders([address], sight.roots.proc, "/dev")
-        own = ours(sight) if clients else frozenset[int]()
-        foreign = [one for one in clients if one.holds and not own.intersection(one.pids)]
-        holders = [_holder(min(one.pids), str(one)) for one in foreign]
-        found.append(judge_card(address, [one for one in holders if one.command not in allowed], hidden))
-    return together(found)
+    there = {card.address: card for card in sight.found_cards()}
+    roots = Roots(proc=sight.roots.proc, sys=sight.roots.sys, dev=sight.roots.dev)
+    counted = readings([there[one] for one in cards if one in there], monotonic(), lambda: ours(sight), roots=roots)
+    return together([judge_census(address, counted.get(address), allowed) for address in cards])
+
+
+def judge_census(address: str, found: Reading[Census] | None, allowed: Collection[str]) -> Outcome:
+    """Foreign holders of a card but for those that every profile allows; None for a card that is not there."""
+    if found is None:
+        return unknown(f"arcops cannot read who holds card {address}: there is no such card")
+    if isinstance(found, Unknown):
+        return unknown(found.reason)
+    strangers = [one for one in found.value.holdings if not one.ours]
+    holders = [_holder(one, address) for one in strangers if not all(user.command in allowed for user in one.users)]
+    return judge_card(address, holders, found.value.unreadable)
 
 
 def ports(sight: Sight) -> Outcome:
@@ -81,9 +85,10 @@ def ports(sight: Sight) -> Outcome:
     return together(found)
 
 
-def _holder(pid: int, what: str) -> Holder:
-    command, user = process.describe(pid)
-    return Holder(pid, command, user, what)
+def _holder(one: Holding, address: str) -> Holder:
+    first = one.users[0]
+    held = "memory" if one.resident is None else f"{one.resident / MIB:,.0f} MiB"
+    return Holder(first.pid, first.command, first.user, f"{held} of card {address}")
 
 
 def _ask_them(holders: Sequence[Holder]) -> str:

@@ -1,17 +1,28 @@
-"""Who holds memory of a card, from DRM's fdinfo: xe, i915 and amdgpu.
+"""Who has a card open, from DRM's fdinfo: xe, i915 and amdgpu.
 
 Source: Documentation/gpu/drm-usage-stats.rst and the drivers' print rules.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from arcops.machine import proc
-from arcops.machine.gpu.base import Client
+from arcops.core.cards.attribution import Look, Sighting, census
+from arcops.core.cards.holders import Census
+from arcops.core.quantity import Reading
+from arcops.machine.gpu.base import MACHINE, CardIdentity, Roots
+from arcops.machine.gpu.scan import KERNEL, Calls, Scan, scan
+from arcops.machine.gpu.users import users_of
 
+DRIVERS = frozenset({"xe", "i915", "amdgpu"})
 _UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
-_ON_CARD = ("vram", "local")
+_ON_CARD = ("vram", "local", "stolen-local")
 """Regions of memory on the card: xe's vram0, amdgpu's vram, i915's local0. Others are the host's memory."""
+HIDDEN = "/proc shows this user no processes of others (hidepid): they count as one that may not be looked into"
+
+Regions: TypeAlias = tuple[tuple[str, int | None], ...]
+"""Bytes by region; None for what is there and is no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,31 +32,81 @@ class FdInfo:
     driver: str
     pdev: str
     client_id: int
-    resident: tuple[tuple[str, int], ...]
-    """Bytes of memory in place now, by region."""
-    total: tuple[tuple[str, int], ...]
-    """Bytes of memory allocated, by region."""
+    resident: Regions
+    """In place now."""
+    total: Regions
+    """Allocated."""
+    shared: Regions = ()
+    """Allocated, and had by others as well."""
 
     @property
-    def resident_bytes(self) -> int:
-        return _held(self.resident)
+    def resident_bytes(self) -> int | None:
+        """On the card; None where the driver does not say. What has nothing allocated there has nothing in place."""
+        held = _held(self.resident)
+        return 0 if held is None and self.total_bytes == 0 else held
 
     @property
-    def total_bytes(self) -> int:
+    def total_bytes(self) -> int | None:
         return _held(self.total)
 
+    @property
+    def shared_bytes(self) -> int:
+        return _held(self.shared) or 0
 
-class DrmReader:
-    """Reads the cards whose drivers print DRM usage statistics."""
+
+class DrmCensus:
+    """Takes the census of cards whose drivers print DRM usage statistics: all of them in one pass over /proc."""
+
+    def __init__(self, calls: Calls = KERNEL) -> None:
+        self._calls = calls
 
     @property
     def drivers(self) -> frozenset[str]:
-        return frozenset({"xe", "i915", "amdgpu"})
+        return DRIVERS
 
-    def holders(
-        self, addresses: Sequence[str], root_proc: str = proc.ROOT, root_dev: str = "/dev"
-    ) -> tuple[tuple[Client, ...], int]:
-        return holders(addresses, root_proc, root_dev)
+    def census(
+        self,
+        cards: Sequence[CardIdentity],
+        at: float,
+        ours: Callable[[], frozenset[int]],
+        used: Callable[[CardIdentity], Reading[int]],
+        among: Collection[int] | None = None,
+        roots: Roots = MACHINE,
+    ) -> tuple[Census, ...]:
+        """See `CensusTaker`. What this process itself has open is ours."""
+        seen = scan(roots.proc, among, self._calls)
+        by_card = sightings(seen)
+        in_use = {card.address: used(card) for card in cards}
+        concerned = {one.pid for card in cards for one in by_card.get(card.address, ())}
+        own = ours() | {os.getpid()} if concerned else frozenset[int]()
+        users = users_of(concerned, roots.proc)
+        return tuple(
+            census(
+                Look(
+                    address=card.address,
+                    at=at,
+                    used=in_use[card.address],
+                    unreadable=seen.unreadable,
+                    everybody=among is None,
+                    notes=(HIDDEN,) if seen.hidden else (),
+                ),
+                by_card.get(card.address, ()),
+                users,
+                own,
+            )
+            for card in cards
+        )
+
+
+def sightings(seen: Scan) -> dict[str, list[Sighting]]:
+    """What each descriptor showed, by card."""
+    found: dict[str, list[Sighting]] = {}
+    for one in seen.found:
+        info = parse(one.info)
+        if info is not None:
+            sighting = Sighting(info.client_id, one.pid, info.resident_bytes, info.total_bytes, info.shared_bytes)
+            found.setdefault(info.pdev, []).append(sighting)
+    return found
 
 
 def parse(text: str) -> FdInfo | None:
@@ -54,78 +115,30 @@ def parse(text: str) -> FdInfo | None:
     for line in text.splitlines():
         key, colon, value = line.partition(":")
         if colon and key.startswith("drm-"):
-            values[key] = value.strip()
+            values[key.rstrip()] = value.strip()
     client = values.get("drm-client-id", "")
-    if "drm-pdev" not in values or not _is_number(client):
+    if not values.get("drm-pdev") or not _is_number(client):
         return None
-    total = _regions(values, "drm-total-") or _regions(values, "drm-memory-")
+    # amdgpu of older kernels prints drm-memory-REGION only: what is resident there.
+    legacy = _regions(values, "drm-memory-")
     return FdInfo(
         driver=values.get("drm-driver", ""),
-        pdev=values["drm-pdev"],
+        pdev=values["drm-pdev"].lower(),
         client_id=int(client),
-        # amdgpu of older kernels prints drm-memory-REGION only: what is resident there.
-        resident=_regions(values, "drm-resident-") or _regions(values, "drm-memory-"),
-        total=total,
+        resident=_regions(values, "drm-resident-") or legacy,
+        total=_regions(values, "drm-total-") or legacy,
+        shared=_regions(values, "drm-shared-"),
     )
 
 
-def holders(
-    addresses: Sequence[str], root_proc: str = proc.ROOT, root_dev: str = "/dev"
-) -> tuple[tuple[Client, ...], int]:
-    """Clients with memory on these cards, and how many processes could not be looked into.
-
-    A client is known by (card, client id); its memory counts once for all of its descriptors and processes. One that
-    has the card open and no memory there is no holder: Level Zero opens every card when it starts. Kernel threads have
-    no descriptors and are not counted. Where /proc hides the processes of other users altogether (hidepid), one is
-    counted as unreadable for all of them. Raises OSError when /proc cannot be read.
-    """
-    wanted = set(addresses)
-    prefix = f"{root_dev}/dri/"
-    clients: dict[tuple[str, int], Client] = {}
-    pids = sorted(proc.pids(root_proc))
-    unreadable = 0 if 1 in pids else 1
-    for pid in pids:
-        try:
-            for info in _infos(pid, prefix, root_proc):
-                if info.pdev in wanted:
-                    key = (info.pdev, info.client_id)
-                    clients[key] = _merged(clients.get(key), info, pid)
-        except PermissionError:
-            process = proc.stat(pid, root_proc)
-            if process is not None and not process.ended and not process.kernel_thread:
-                unreadable += 1
-    holding = (client for _, client in sorted(clients.items()) if client.resident_bytes or client.total_bytes)
-    return tuple(holding), unreadable
-
-
-def _infos(pid: int, prefix: str, root: str) -> list[FdInfo]:
-    found: list[FdInfo] = []
-    for number, target in proc.descriptors(pid, root):
-        if target.startswith(prefix):
-            info = parse(proc.descriptor_info(pid, number, root) or "")
-            if info is not None:
-                found.append(info)
-    return found
-
-
-def _merged(earlier: Client | None, info: FdInfo, pid: int) -> Client:
-    """Every descriptor of a client shows the same memory, read a little later: the larger reading stands for it."""
-    resident, total, pids = info.resident_bytes, info.total_bytes, (pid,)
-    if earlier is not None:
-        resident, total = max(resident, earlier.resident_bytes or 0), max(total, earlier.total_bytes or 0)
-        pids = earlier.pids if pid in earlier.pids else (*earlier.pids, pid)
-    return Client(pdev=info.pdev, client_id=info.client_id, pids=pids, resident_bytes=resident, total_bytes=total)
-
-
-def _regions(values: dict[str, str], prefix: str) -> tuple[tuple[str, int], ...]:
-    regions = ((key.removeprefix(prefix), _bytes(value)) for key, value in values.items() if key.startswith(prefix))
-    return tuple((region, size) for region, size in regions if size is not None)
+def _regions(values: dict[str, str], prefix: str) -> Regions:
+    return tuple((key.removeprefix(prefix), _bytes(value)) for key, value in values.items() if key.startswith(prefix))
 
 
 def _bytes(value: str) -> int | None:
     """`264 KiB` in bytes. The kernel divides by 1024 only while even, so the suffix differs from value to value."""
-    number, _, unit = value.partition(" ")
-    factor = _UNITS.get(unit.strip())
+    number, *unit = value.split()[:3] or [""]
+    factor = _UNITS.get(" ".join(unit))
     return int(number) * factor if _is_number(number) and factor is not None else None
 
 
@@ -134,7 +147,12 @@ def _is_number(text: str) -> bool:
     return text.isdecimal() and len(text) <= 20
 
 
-def _held(regions: tuple[tuple[str, int], ...]) -> int:
-    """Memory of the card itself; for an integrated one, which has none of its own, what it uses of the host's."""
+def _held(regions: Regions) -> int | None:
+    """Memory of the card itself; for an integrated one, which has none of its own, what it uses of the host's.
+
+    None where no region is named, or one that counts is no number.
+    """
     on_card = [size for region, size in regions if region.startswith(_ON_CARD)]
-    return sum(on_card) if on_card else sum(size for _, size in regions)
+    sizes = on_card or [size for _, size in regions]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if sizes and len(known) == len(sizes) else None

@@ -43,6 +43,15 @@ class _Value(Protocol):
     def uiVal(self) -> int: ...  # noqa: N802 - NVML's name
 
 
+class _Utilisation(Protocol):
+    """Per cent of the time since the last sample."""
+
+    @property
+    def gpu(self) -> int: ...
+    @property
+    def memory(self) -> int: ...
+
+
 class _Field(Protocol):
     @property
     def nvmlReturn(self) -> int: ...  # noqa: N802 - NVML's name
@@ -51,7 +60,7 @@ class _Field(Protocol):
 
 
 class Library(Protocol):
-    """The part of the module `pynvml` that is used here."""
+    """The part of the module `pynvml` that tells who holds a card's memory, and whether it is well."""
 
     NVMLError: type[Exception]
     nvmlMemory_v2: int  # noqa: N815 - NVML's name
@@ -67,12 +76,37 @@ class Library(Protocol):
     def nvmlDeviceGetFieldValues(self, handle: Handle, fields: Sequence[int]) -> Sequence[_Field]: ...  # noqa: N802
 
 
+class Gauges(Library, Protocol):
+    """The part of it that a card's measures are read with."""
+
+    def nvmlSystemGetDriverVersion(self) -> str: ...  # noqa: N802
+    def nvmlDeviceGetName(self, handle: Handle) -> str: ...  # noqa: N802
+    def nvmlDeviceGetVbiosVersion(self, handle: Handle) -> str: ...  # noqa: N802
+    def nvmlDeviceGetGspFirmwareVersion(self, handle: Handle) -> bytes | str: ...  # noqa: N802
+    def nvmlDeviceGetPerformanceState(self, handle: Handle) -> int: ...  # noqa: N802
+    def nvmlDeviceGetMigMode(self, handle: Handle) -> Sequence[int]: ...  # noqa: N802
+    def nvmlDeviceGetRemappedRows(self, handle: Handle) -> Sequence[int]: ...  # noqa: N802
+    def nvmlDeviceGetClockInfo(self, handle: Handle, clock: int) -> int: ...  # noqa: N802
+    def nvmlDeviceGetMaxClockInfo(self, handle: Handle, clock: int) -> int: ...  # noqa: N802
+    def nvmlDeviceGetUtilizationRates(self, handle: Handle) -> _Utilisation: ...  # noqa: N802
+    def nvmlDeviceGetPowerUsage(self, handle: Handle) -> int: ...  # noqa: N802
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: Handle) -> int: ...  # noqa: N802
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: Handle) -> int: ...  # noqa: N802
+    def nvmlDeviceGetTemperature(self, handle: Handle, sensor: int) -> int: ...  # noqa: N802
+    def nvmlDeviceGetNumFans(self, handle: Handle) -> int: ...  # noqa: N802
+    def nvmlDeviceGetFanSpeedRPM(self, handle: Handle) -> int: ...  # noqa: N802
+    def nvmlDeviceGetCurrPcieLinkGeneration(self, handle: Handle) -> int: ...  # noqa: N802
+    def nvmlDeviceGetCurrPcieLinkWidth(self, handle: Handle) -> int: ...  # noqa: N802
+    def nvmlDeviceGetTotalEccErrors(self, handle: Handle, kind: int, since: int) -> int: ...  # noqa: N802
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: Handle) -> int: ...  # noqa: N802
+
+
 class NvmlError(OSError):
     """NVML said no: `code` is its own (NVML_ERROR_*), None where there is no NVML to ask."""
 
     def __init__(self, code: int | None, words: str) -> None:
         super().__init__(errno.EIO, words)
-        self.code = code
+        self.code, self.words = code, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +148,11 @@ class Card:
                 found[one.pid] = GpuProcess(one.pid, max(sizes, default=None))
         return tuple(found[pid] for pid in sorted(found))
 
+    def ask(self, question: Callable[[Gauges, Handle], T]) -> T:
+        """One question of NVML's, of this card. AttributeError where this release of nvidia-ml-py does not know it."""
+        with _as_errors(self._library):
+            return question(cast("Gauges", self._library), self._handle)
+
     def memory(self) -> Memory:
         with _as_errors(self._library):
             said = self._library.nvmlDeviceGetMemoryInfo(self._handle, version=self._library.nvmlMemory_v2)
@@ -123,6 +162,17 @@ class Card:
         """The N of /dev/nvidiaN."""
         with _as_errors(self._library):
             return self._library.nvmlDeviceGetMinorNumber(self._handle)
+
+    def field(self, number: int) -> int:
+        """A field value (NVML_FI_*), of those that are 32 bits wide."""
+
+        def value(library: Gauges, handle: Handle) -> int:
+            one = library.nvmlDeviceGetFieldValues(handle, [number])[0]
+            if one.nvmlReturn != 0:
+                raise library.NVMLError(one.nvmlReturn)
+            return one.value.uiVal
+
+        return self.ask(value)
 
     def recovery_action(self) -> int | None:
         """What the driver wants done with the card (see RECOVERY_ACTION); None where it does not know the question."""

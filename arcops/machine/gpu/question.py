@@ -67,7 +67,7 @@ class DrmQuestion:
             return None
         why = os.strerror(number)
         if number in _WEDGED:
-            todo = _REBIND.format(card=card.address, driver=card.driver)
+            todo = remedy_of(card.address, card.driver)
             return Fault(f"card {card.address} is wedged ({why}): {todo}", wedged=True)
         if number in _GONE:
             return Fault(f"card {card.address} does not answer ({why}): it was unplugged or reset; reboot", wedged=True)
@@ -116,6 +116,13 @@ class NvmlQuestion:
                 return Fault(f"{name} does not answer: NVML error {number}")
             case _:
                 return None
+
+
+def remedy_of(card: str, driver: str | None) -> str:
+    """What brings a card back that is wedged, by its address and its kernel driver."""
+    if driver is None:
+        return "reboot the machine"
+    return _RESET if driver == "nvidia" else _REBIND.format(card=card, driver=driver)
 
 
 def question_for(driver: str | None) -> Question:

@@ -1,13 +1,10 @@
 """What single views ask for while they are shown: of the daemon on its socket, and of the doctor on this machine."""
 
 import asyncio
-import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,6 +12,8 @@ import msgspec
 from arcops import wire
 from arcops.client import LiveClient
 from arcops.core.errors import ArcopsError
+from arcops.tui.live.child import Child, tell
+from arcops.tui.live.planner import plan, planner
 
 if TYPE_CHECKING:
     from arcops.doctor.finding import Finding
@@ -46,8 +45,14 @@ class Live:
     async def profiles(self) -> wire.Profiles:
         return await self._client.profiles()
 
+    async def cards(self, *, everybody: bool = False) -> wire.Cards:
+        return await self._client.cards(everybody=everybody)
+
     async def examine(self, names: Sequence[str], done: "Callable[[Finding], None]") -> "tuple[Finding, ...]":
         return await examine(examiner(self._instance, names), done)
+
+    async def plan(self, profile: str) -> wire.PlanInfo:
+        return await plan(planner(self._instance, profile))
 
 
 def examiner(instance: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -65,7 +70,7 @@ async def examine(
     """
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[bytes | int] = asyncio.Queue()
-    child = Child(command, lambda line: _tell(loop, partial(lines.put_nowait, line)))
+    child = Child("the doctor", command, lambda line: tell(loop, partial(lines.put_nowait, line)))
     try:
         async with asyncio.timeout(within):
             return await _findings(lines, done)
@@ -98,43 +103,3 @@ def _finding() -> "type[Finding]":
     from arcops.doctor.finding import Finding
 
     return Finding
-
-
-class Child:
-    """A program, and a thread that reads what it prints."""
-
-    def __init__(self, command: Sequence[str], tell: Callable[[bytes | int], None]) -> None:
-        """`tell` hears of each line and at last of the exit code, in that thread."""
-        self._command, self._tell = command, tell
-        self._guard = threading.Lock()
-        self._over = False
-        self._process: subprocess.Popen[bytes] | None = None
-        threading.Thread(target=self._run, name="doctor", daemon=True).start()
-
-    def end(self) -> None:
-        """Kill it where it still runs; nobody waits."""
-        with self._guard:
-            self._over = True
-            if self._process is not None:
-                self._process.kill()
-
-    def _run(self) -> None:
-        with self._guard:
-            if self._over:
-                return
-            try:
-                self._process = subprocess.Popen(self._command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL)
-            except OSError as error:
-                self._tell(wire.encode(wire.ErrorInfo(message=f"the doctor cannot be run: {error.strerror}")))
-                self._tell(-1)
-                return
-        with self._process as process:
-            for line in process.stdout or ():
-                self._tell(line)
-        self._tell(process.returncode)
-
-
-def _tell(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
-    """Nobody listens any more where the screen has ended meanwhile."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(what)

@@ -43,6 +43,7 @@ def launches(history: Iterable[wire.Event]) -> tuple[LaunchChoice, ...]:
             profile=event.profile if before is None else before.profile or event.profile,
             began=event.at if before is None else before.began,
             last_phase=phase,
-            cause=event.cause or (None if before is None else before.cause),
+            # A kernel's word on a card has a cause too, and is none of a failure.
+            cause=(event.cause if event.kind == "phase" else None) or (None if before is None else before.cause),
         )
     return tuple(sorted(found.values(), key=lambda one: one.began, reverse=True)[:MOST])

@@ -1,20 +1,20 @@
-"""What is known of the card: a section each, in one order. A new one (memory by holder, sensors) is one more function.
+"""What is known of the card: a section each, in one order. A new one is one more function.
 
 Nothing is made up: what is not known says so once, with its reason.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from arcops import wire, words
 from arcops.core.phase import Phase
-from arcops.core.world import Cause
-from arcops.tui.ink import Ink, Line, Lines, plain, quiet, rule, strong
+from arcops.tui.ink import Ink, Line, Lines, fitted, plain, quiet, rule, strong
 from arcops.tui.panels import check_list
-from arcops.tui.snapshot import Snapshot
+from arcops.tui.panels.card_facts import CardFacts, beside
+from arcops.tui.panels.card_memory import memory
+from arcops.tui.panels.card_past import befell
+from arcops.tui.panels.card_sensors import identity, sensors
 
 if TYPE_CHECKING:
     from arcops.doctor.finding import Finding
@@ -23,41 +23,26 @@ CHECKS = ("render-node", "driver", "card-holders", "kernel-log")
 """The doctor's that are about the card."""
 DEVICES = PurePosixPath("/sys/bus/pci/devices")
 """A card's lock is a lock on its folder there."""
+WIDE = 118
+"""Cells from which on the sections stand in two columns."""
 
 _LABEL = 10
-_MOST_EVENTS = 5
-_CARD_CAUSES = frozenset({Cause.DEVICE_LOST.value, Cause.GPU_WEDGED.value, Cause.OOM_KILLER.value})
-
-
-@dataclass(frozen=True, slots=True)
-class CardFacts:
-    """All that the sections need to know."""
-
-    snapshot: Snapshot
-    findings: "tuple[Finding, ...]"
-    looked: str
-    """How old the findings are, in words."""
-    look_problem: str
-    """Why there are none."""
-    events: Sequence[wire.Event]
-    """Those of the history that are about the card, oldest first."""
-    events_told: str
-    """How far back they were looked for, or why they were not, in words."""
-
+_GAP = 3
+"""Cells between the columns."""
 
 Section = Callable[[CardFacts, int], Lines]
 
 
 def lines(facts: CardFacts, width: int) -> Lines:
-    """All sections, one below the other."""
-    return tuple(line for section in SECTIONS for line in section(facts, width))
-
-
-def is_about_card(event: wire.Event) -> bool:
-    """It tells of a reset, a loss, a wedge, or of the kernel's killing for want of memory."""
-    if event.kind == "kernel":
-        return True
-    return event.kind == "phase" and (event.cause in _CARD_CAUSES or event.phase == Phase.WEDGED.value)
+    """All sections, one below the other, or in two columns."""
+    if width < WIDE:
+        return tuple(line for section in SECTIONS for line in section(facts, width))
+    half = (width - _GAP) // 2
+    left, right = (
+        tuple(fitted(line, half) for section in SECTIONS if (section in LEFT) is there for line in section(facts, half))
+        for there in (True, False)
+    )
+    return beside(left, right, half, _GAP)
 
 
 def cards(locks: Sequence[str]) -> tuple[str, ...]:
@@ -103,12 +88,6 @@ def _holder(status: wire.Status, width: int) -> Iterator[Line]:
         yield from _wrapped("unseen", note, width)
 
 
-def memory(facts: CardFacts, width: int) -> Lines:
-    """Who has how much of the card's memory."""
-    del facts
-    return (rule("Memory", width), (plain("memory is not read yet: no reader for this card"),))
-
-
 def machine(facts: CardFacts, width: int) -> Lines:
     """What the doctor says about the card, by its own look and without the daemon."""
     found: list[Line] = [rule("Checks", width, remark=facts.looked)]
@@ -132,29 +111,12 @@ def _finding(finding: "Finding", width: int) -> Iterator[Line]:
             yield (plain(" " * indent + text),)
 
 
-def befell(facts: CardFacts, width: int) -> Lines:
-    """Resets, losses and wedges, as the history tells them."""
-    title = rule("Resets and losses", width, remark=facts.events_told)
-    if not facts.events:
-        return (title, (plain("none that the history tells of"),))
-    last = facts.events[: -_MOST_EVENTS - 1 : -1]
-    more = len(facts.events) - len(last)
-    rest = ((quiet(f"and {more:,} before them: see the events"),),) if more else ()
-    return (title, *(line for event in last for line in _event(event, width)), *rest)
-
-
-def _event(event: wire.Event, width: int) -> Iterator[Line]:
-    at = datetime.fromtimestamp(event.at, UTC).astimezone()
-    head = f"{at:%m-%d %H:%M:%S}  "
-    what = words.clean(event.cause or event.phase)
-    for number, text in enumerate(words.wrapped(f"{what}: {event.reason}", width - len(head), most=2)):
-        yield (quiet(head if number == 0 else " " * len(head)), plain(text))
-
-
 def _wrapped(label: str, text: str, width: int, ink: Ink = Ink.PLAIN) -> Iterator[Line]:
     for number, row in enumerate(words.wrapped(text, width - _LABEL, most=4)):
         yield (quiet((label if number == 0 else "").ljust(_LABEL)), (row, ink))
 
 
-SECTIONS: tuple[Section, ...] = (locked, memory, machine, befell)
+SECTIONS: tuple[Section, ...] = (memory, sensors, befell, locked, identity, machine)
 """In the order in which they stand."""
+LEFT: frozenset[Section] = frozenset({memory, locked, identity})
+"""Those of the left column, where there are two."""

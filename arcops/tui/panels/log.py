@@ -1,7 +1,5 @@
 """The end of the backend's log. Its text comes from outside: it is never markup, and was made harmless by the feed."""
 
-import textwrap
-
 from arcops import words
 from arcops.tui.ink import Ink, Line, Lines, plain, quiet, rule
 from arcops.tui.panels.base import Panel, Room
@@ -36,7 +34,7 @@ class LogPanel(Panel):
 def _wrapped(tail: tuple[str, ...], width: int, rows: int) -> Lines:
     lines: list[Line] = []
     for line in reversed(tail):
-        pieces = textwrap.wrap(line, max(8, width), subsequent_indent="    ", break_on_hyphens=False) or [""]
+        pieces = words.folded(line, max(8, width), indent="    ") or [""]
         ink = _ink(line)
         lines += [((piece, ink),) for piece in reversed(pieces)]
         if len(lines) >= rows:

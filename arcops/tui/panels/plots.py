@@ -11,6 +11,7 @@ from arcops.tui.panels.base import Panel, Room
 from arcops.tui.past import Get, Mark, Point, Rollup
 from arcops.tui.snapshot import Snapshot
 
+GIB = 1024**3
 _LEAST_ROWS = 3
 """Drawn lines below which a plot is not worth its axes."""
 
@@ -38,6 +39,8 @@ class Subject:
     applies: Callable[[Snapshot], bool] = lambda _: True
     scale: float = 1.0
     """What a value is multiplied with at the axis."""
+    seen: Callable[[Snapshot], str] | None = None
+    """The value, where it is none of the server's rates."""
 
 
 class PlotPanel(Panel):
@@ -97,7 +100,10 @@ def drawn(
 def heading(subject: Subject, snapshot: Snapshot, seconds: int, width: int) -> Line:
     """`── Decode 412 tok/s · last 1 min ────── columns: 1 s mean ─`; what does not fit is left out."""
     rates = snapshot.rates
-    value = words.unknown(rates.absent) if rates.absent else subject.value(rates).rjust(subject.cells)
+    if subject.seen is not None:
+        value = subject.seen(snapshot).rjust(subject.cells)
+    else:
+        value = words.unknown(rates.absent) if rates.absent else subject.value(rates).rjust(subject.cells)
     line: Line = (quiet("── "), (subject.title, Ink.TITLE), quiet(" "), strong(value), quiet(" "))
     tail = f" {column_words(subject, seconds)} ─"
     window = snapshot.window_words if subject.windowed and not rates.absent else ""
@@ -121,6 +127,34 @@ def _requests(point: wire.HistoryPoint) -> float | None:
 
 def _tokens_per_step(point: wire.HistoryPoint) -> float | None:
     return point.tokens_per_step if isinstance(point, Point) else None
+
+
+def _memory(point: wire.HistoryPoint) -> float | None:
+    return point.card_memory / GIB if isinstance(point, Point) and point.card_memory is not None else None
+
+
+def _power(point: wire.HistoryPoint) -> float | None:
+    return point.card_power if isinstance(point, Point) else None
+
+
+def _has_cards(snapshot: Snapshot) -> bool:
+    return snapshot.status is not None and bool(snapshot.status.cards)
+
+
+def _together(snapshot: Snapshot, get: Callable[[wire.CardGlance], float | None]) -> float | None:
+    """Of all cards of what runs; unknown where it is of one."""
+    values = [get(card) for card in (() if snapshot.status is None else snapshot.status.cards)]
+    return None if not values or None in values else sum(value for value in values if value is not None)
+
+
+def _memory_now(snapshot: Snapshot) -> str:
+    used = _together(snapshot, lambda card: card.memory_used)
+    return "unknown" if used is None else f"{used / GIB:.1f} GiB"
+
+
+def _power_now(snapshot: Snapshot) -> str:
+    power = _together(snapshot, lambda card: card.power)
+    return "unknown" if power is None else f"{power:,.0f} W"
 
 
 def _speculates(snapshot: Snapshot) -> bool:
@@ -186,4 +220,24 @@ STEPS = Subject(
     cells=5,
     series=(_tokens_per_step,),
     applies=_speculates,
+)
+CARD_MEMORY = Subject(
+    title="Card memory",
+    unit="GiB",
+    value=lambda _: "",
+    seen=_memory_now,
+    cells=10,
+    series=(_memory,),
+    windowed=False,
+    applies=_has_cards,
+)
+CARD_POWER = Subject(
+    title="Card power",
+    unit="W",
+    value=lambda _: "",
+    seen=_power_now,
+    cells=7,
+    series=(_power,),
+    windowed=False,
+    applies=_has_cards,
 )

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from arcops import wire, words
 from arcops.core.difference import Change, hidden_in_both, of_launches
-from arcops.tui.ink import Ink, Line, Lines, plain, quiet, strong
+from arcops.tui.ink import Ink, Line, Lines, cells, cut, padded, plain, quiet, strong
+from arcops.tui.panels import plan
 from arcops.tui.profiles import ProfileChoice
 
 _FILE, _NOW, _USUAL = 9, 8, 11
@@ -72,12 +73,13 @@ def row(choice: ProfileChoice, known: Known, names: int, width: int) -> Line:
     return tuple(line)
 
 
-def details(choice: ProfileChoice, known: Known, width: int) -> Lines:
-    """What it is, whether it can be used, how its last start ended, and what it does differently from what runs."""
-    return tuple(_details(choice, known, width))
+def details(choice: ProfileChoice, known: Known, width: int, memory: plan.Answer | None = None) -> Lines:
+    """What it is, whether it can be used, how its last start ended, what it does differently from what runs, and what
+    it takes of its cards (None: nobody asked)."""
+    return tuple(_details(choice, known, width, memory))
 
 
-def _details(choice: ProfileChoice, known: Known, width: int) -> Iterator[Line]:
+def _details(choice: ProfileChoice, known: Known, width: int, memory: plan.Answer | None) -> Iterator[Line]:
     for text in words.wrapped(choice.description, width, most=4):
         yield (plain(text),)
     if choice.problem:
@@ -92,7 +94,11 @@ def _details(choice: ProfileChoice, known: Known, width: int) -> Iterator[Line]:
     yield from _labelled("last start", text, width, 3, ink)
     usual = _usual(past)
     yield from _labelled("loads in", usual if past is None or past.usual is None else f"{usual}, usually", width, 1)
+    if memory is not None:
+        yield from plan.verdict(memory, width)
     yield from _compared(choice, known, width)
+    if memory is not None and memory.plan is not None:
+        yield from plan.table(memory.plan, width)
 
 
 def _compared(choice: ProfileChoice, known: Known, width: int) -> Iterator[Line]:
@@ -196,12 +202,14 @@ def _room(names: int, width: int) -> tuple[int, bool]:
 
 def shortened(name: str, width: int) -> str:
     """A name in at most `width` characters; what is left out is left out in its middle: families differ at the end."""
-    if len(name) <= width:
+    if cells(name) <= width:
         return name
+    if not name.isascii():
+        return cut(name, width)
     tail = (width - 1) * 2 // 3
     return f"{name[: width - 1 - tail]}…{name[len(name) - tail :]}"
 
 
 def _fitted(text: str, width: int) -> str:
-    """Exactly `width` characters, the last of them a blank."""
-    return (text if len(text) < width else f"{text[: max(0, width - 2)]}…").ljust(width)[:width]
+    """Exactly `width` cells, the last of them a blank."""
+    return padded(cut(text, max(0, width - 1)), width)

@@ -10,6 +10,7 @@ from arcops.tui.snapshot import Snapshot
 _FULL = 0.9
 """Share of the KV cache from which on requests are about to wait or to be preempted."""
 _LONGEST_BAR = 40
+_SHORTEST_BAR = 4
 _COUNT = 5
 """Cells of a number of requests: what is to its right does not move."""
 _REASONS = ("error", "abort", "length", "stop")
@@ -31,25 +32,34 @@ class RequestsPanel(Panel):
 def _now(rates: Rates, most: int | None, width: int) -> Line:
     if rates.at is None:
         return (plain(words.unknown(rates.absent or "")),)
-    head: Line = (
-        quiet("running"),
-        strong(f" {words.count(rates.running):>{_COUNT}}"),
-        *(() if most is None else (quiet(f" of {most:,}"),)),
-        quiet("   waiting"),
-        strong(f" {words.count(rates.waiting):>{_COUNT}}"),
-        quiet("   KV cache "),
-    )
+    heads = [_head(rates, most, gap) for gap in ("   ", "  ")]
+    heads += [_head(rates, None, "  "), _head(rates, None, "  ", "KV")]
     if rates.kv_usage is None:
-        return (*head, plain("unknown: the server does not say"))
+        return (*heads[0], plain("unknown: the server does not say"))
     full = rates.kv_usage >= _FULL
     held = "" if rates.kv_capacity is None else f" of {words.count(rates.kv_capacity)} tok"
     figure = f" {words.percent(rates.kv_usage):>7}"
     remark = " nearly full" if full else ""
+    # The number is worth more than its bar, and than how many may run.
+    head = next((one for one in heads if width - length(one) - len(figure) >= _SHORTEST_BAR), heads[-1])
     rest = width - length(head) - len(figure)
-    tail = next((text for text, bar in ((held + remark, 12), (remark, 4)) if rest - len(text) >= bar), "")
-    filled, empty = plot.bar(rates.kv_usage, min(_LONGEST_BAR, max(4, rest - len(tail))))
+    forms = ((held + remark, 3 * _SHORTEST_BAR), (remark, _SHORTEST_BAR))
+    tail = next((text for text, bar in forms if rest - len(text) >= bar), "")
+    length_of_bar = min(_LONGEST_BAR, rest - len(tail)) if rest >= _SHORTEST_BAR else 0
+    filled, empty = plot.bar(rates.kv_usage, length_of_bar)
     ink = Ink.WARN if full else Ink.BAR
     return (*head, (filled, ink), quiet(empty), strong(figure), (tail, Ink.WARN if full else Ink.QUIET))
+
+
+def _head(rates: Rates, most: int | None, gap: str, cache: str = "KV cache") -> Line:
+    return (
+        quiet("running"),
+        strong(f" {words.count(rates.running):>{_COUNT}}"),
+        *(() if most is None else (quiet(f" of {most:,}"),)),
+        quiet(f"{gap}waiting"),
+        strong(f" {words.count(rates.waiting):>{_COUNT}}"),
+        quiet(f"{gap}{cache} "),
+    )
 
 
 def _past(rates: Rates, width: int) -> Line:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from arcops import wire, words
 from arcops.core.phase import Phase
-from arcops.tui.ink import Ink, Line, Lines, length, plain, pushed_apart, quiet, strong
+from arcops.tui.ink import Ink, Line, Lines, cells, length, plain, pushed_apart, quiet, strong
 from arcops.tui.panels.base import Panel, Room
 from arcops.tui.snapshot import Link, Snapshot
 
@@ -33,7 +33,7 @@ class TitlePanel(Panel):
     def lines(self, snapshot: Snapshot, room: Room) -> Lines:
         left: Line = (("arcops", Ink.TITLE), plain(" "), strong(snapshot.instance))
         pieces = list(_whereabouts(snapshot))
-        while pieces and length(left) + len(" · ".join(pieces)) + 2 > room.width:
+        while pieces and length(left) + cells(" · ".join(pieces)) + 2 > room.width:
             pieces.pop()
         return (pushed_apart(left, (quiet(" · ".join(pieces)),), room.width),)
 

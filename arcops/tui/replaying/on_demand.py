@@ -73,10 +73,25 @@ class Recorded:
             raise ArcopsError("what the daemon knew of its profiles was not recorded")
         return known[-1]
 
+    async def cards(self, *, everybody: bool = False) -> wire.Cards:
+        """As they were told last; nobody can look at every process of then."""
+        del everybody
+        index = bisect_right(self._recording.cards, self._now(), key=lambda one: one[0]) - 1
+        told = self._recording.cards_told(index) if index >= 0 else None
+        if told is None:
+            raise ArcopsError("what the daemon knew of its cards was not recorded")
+        return told
+
     async def examine(self, names: Sequence[str], done: "Callable[[Finding], None]") -> "tuple[Finding, ...]":
         """Raises ArcopsError."""
         del names, done
         raise ArcopsError("a recording has no machine to examine", hint="`arcops doctor` examines this one")
+
+    async def plan(self, profile: str) -> wire.PlanInfo:
+        """Raises ArcopsError."""
+        raise ArcopsError(
+            "a recording has no checkpoints to read", hint=f"`arcops plan {profile}` reads this machine's"
+        )
 
     async def _new(self, track: Sequence[tuple[float, T]], before: float) -> AsyncIterator[tuple[float, T]]:
         """What comes after `before`, when it comes."""

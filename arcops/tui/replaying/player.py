@@ -13,6 +13,7 @@ from arcops.tui.app import OperatorScreen
 from arcops.tui.panels.playback import PlaybackPanel
 from arcops.tui.profiles import ProfileChoice
 from arcops.tui.replaying.replay import Replay, refuse
+from arcops.tui.tidying import Tidying
 
 STEP, LONG_STEP = 10.0, 60.0
 """Seconds that the arrows move."""
@@ -76,5 +77,6 @@ def run(file: Path) -> int:
     """Play the recording until the operator leaves; the exit code. Raises ArcopsError for a file that is none."""
     themes.heed_no_color()
     app = PlayerScreen(Replay(recording.read(file)))
+    app.tidy(Tidying())
     app.run()
     return app.return_code or 0

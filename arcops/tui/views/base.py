@@ -24,6 +24,8 @@ class View(Vertical, can_focus=True):
     DEFAULT_CSS = "View { height: 1fr; width: 100%; }"
     NAME: ClassVar[str]
     """One word, lower case: its id, and its name in the command palette."""
+    SHOWS_LOG: ClassVar[bool] = False
+    """It shows the snapshots' lines of log: of a snapshot that brings nothing else the other views are not told."""
 
     @abstractmethod
     def show(self, snapshot: Snapshot) -> None:

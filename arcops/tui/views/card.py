@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import ClassVar
 
@@ -15,6 +16,8 @@ from arcops.core.errors import ArcopsError
 from arcops.tui.checks.examination import Examination
 from arcops.tui.ink import Lines
 from arcops.tui.panels import card
+from arcops.tui.panels.card_facts import CardFacts
+from arcops.tui.panels.card_past import is_about_card
 from arcops.tui.sheet import Pane
 from arcops.tui.snapshot import Snapshot
 from arcops.tui.source import OnDemand
@@ -25,6 +28,8 @@ PAST = 5_000
 _MOST = 200
 """Events about the card that are kept."""
 RETRY = 1.0
+EVERY = 2.0
+"""Seconds between two questions about the cards, while they are shown."""
 
 
 class Card(View):
@@ -32,7 +37,7 @@ class Card(View):
 
     NAME = "card"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("u", "look", "look again", tooltip="run the checks of the card again"),
+        Binding("u", "look", "look", tooltip="look at every process that may hold the card, and run its checks again"),
         Binding("up,k", "move(-1)", "up", show=False),
         Binding("down,j", "move(1)", "down", show=False),
         Binding("pageup", "page(-1)", "page up", show=False),
@@ -49,8 +54,14 @@ class Card(View):
         self._events: list[wire.Event] = []
         self._events_read = False
         self._events_problem = ""
+        self._cards: wire.Cards | None = None
+        self._cards_problem = ""
+        self._everybody = False
+        """Every process is to be looked at with the next question."""
+        self._looking = False
+        self._ask_now = asyncio.Event()
         self._pane = Pane(id="card-pane")
-        self._following: Worker[None] | None = None
+        self._working: tuple[Worker[None], ...] = ()
 
     def compose(self) -> ComposeResult:
         yield self._pane
@@ -64,19 +75,22 @@ class Card(View):
 
     def opened(self) -> None:
         super().opened()
-        self._following = self._follow()
+        self._working = (self._follow(), self._ask_cards())
         if not self._examination.findings:
-            self.action_look()
+            self._examine()
 
     def closed(self) -> None:
-        if self._following is not None:
-            self._following.cancel()
+        for worker in self._working:
+            worker.cancel()
 
     def copyable(self) -> tuple[tuple[str, str], ...]:
         """What there is to copy."""
         status = None if self._snapshot is None else self._snapshot.status
         locks = () if status is None else status.locks
-        found = [("card", address) for address in card.cards(locks)]
+        known = () if self._cards is None else self._cards.cards
+        found = [("card", words.clean(one.address)) for one in known]
+        found += [("card", address) for address in card.cards(locks) if ("card", address) not in found]
+        found += [("mask", words.clean(one.mask)) for one in known if one.mask]
         found += [("lock", words.clean(lock)) for lock in locks]
         found += [
             (f"what to do about {finding.name}", words.clean(finding.remedy))
@@ -90,13 +104,16 @@ class Card(View):
         if self._snapshot is None:
             return ()
         events_told = "" if self._events_read else "reading…"
-        facts = card.CardFacts(
+        facts = CardFacts(
             snapshot=self._snapshot,
             findings=self._examination.findings,
             looked=self._examination.told,
             look_problem=self._examination.problem,
             events=self._events,
             events_told=f"no new ones: {self._events_problem}" if self._events_problem else events_told,
+            cards=self._cards,
+            cards_problem=self._cards_problem,
+            looking=self._looking,
         )
         return card.lines(facts, width)
 
@@ -105,11 +122,11 @@ class Card(View):
         while True:
             try:
                 page = (await self._source.events(-PAST, PAST)).events
-                self._events = [event for event in page if card.is_about_card(event)]
+                self._events = [event for event in page if is_about_card(event)]
                 self._events_read, self._events_problem = True, ""
                 self._pane.redraw()
                 async for event in self._source.follow_events(page[-1].id if page else 0):
-                    if card.is_about_card(event):
+                    if is_about_card(event):
                         self._events = [*self._events[-_MOST:], event]
                         self._pane.redraw()
                 self._events_problem = "the daemon has ended"
@@ -118,7 +135,29 @@ class Card(View):
             self._pane.redraw()
             await asyncio.sleep(RETRY)
 
+    @work(exclusive=True, group="cards")
+    async def _ask_cards(self) -> None:
+        while True:
+            self._ask_now.clear()
+            self._looking, self._everybody = self._everybody, False
+            if self._looking:
+                self._pane.redraw()
+            try:
+                self._cards, self._cards_problem = await self._source.cards(everybody=self._looking), ""
+            except ArcopsError as error:
+                self._cards_problem = words.clean(error.message)
+            self._looking = False
+            self._pane.redraw()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ask_now.wait(), EVERY)
+
     def action_look(self) -> None:
+        """Have the daemon look at every process, and the doctor at the machine."""
+        self._everybody = True
+        self._ask_now.set()
+        self._examine()
+
+    def _examine(self) -> None:
         """Have the doctor look; nothing where it does already."""
         if not self._examination.running:
             self._look()

@@ -9,6 +9,7 @@ from textual.containers import Container, Vertical
 
 from arcops.tui.panels import plots
 from arcops.tui.panels.base import Panel
+from arcops.tui.panels.card_line import CardsPanel
 from arcops.tui.panels.latency import LatencyPanel
 from arcops.tui.panels.log import LogPanel
 from arcops.tui.panels.plots import PlotPanel
@@ -32,19 +33,30 @@ class Layout:
     """So have requests and KV cache."""
     more: bool
     """And what finishes, and the tokens per step."""
+    cards: bool
+    """A line for each card of what runs."""
+    card_plots: bool
+    """And plots of their memory and power."""
 
 
 def layout_for(width: int, rows: int) -> Layout:
     """For a view of this size, in cells."""
-    if width >= WIDE:
-        return Layout(plots=rows >= 24, gauges=rows >= 24, more=rows >= 46)
-    return Layout(plots=rows >= 32, gauges=rows >= 44, more=rows >= 64)
+    wide = width >= WIDE
+    plots, gauges, more = (24, 24, 46) if wide else (32, 44, 64)
+    return Layout(
+        plots=rows >= plots,
+        gauges=rows >= gauges,
+        more=rows >= more,
+        cards=rows >= 18,
+        card_plots=rows >= (52 if wide else 84),
+    )
 
 
 class Overview(View):
     """What an operator looks at all day."""
 
     NAME = "overview"
+    SHOWS_LOG = True
     BINDINGS = [Binding("l", "log", "log")]  # noqa: RUF012 - as in Widget
 
     def __init__(self) -> None:
@@ -54,11 +66,16 @@ class Overview(View):
         self._rate_plots = (PlotPanel(plots.PREFILL), PlotPanel(plots.DECODE))
         self._gauge_plots = (PlotPanel(plots.CONCURRENCY), PlotPanel(plots.KV_CACHE))
         self._more_plots = (PlotPanel(plots.FINISHED), PlotPanel(plots.STEPS))
+        self._card_plots = (PlotPanel(plots.CARD_MEMORY), PlotPanel(plots.CARD_POWER))
+        self._cards = CardsPanel()
+        self._cards.wanted = False
         finished, steps = self._more_plots
-        self._left: tuple[Panel, ...] = (RequestsPanel(), self._rates, *self._rate_plots, finished)
-        self._right: tuple[Panel, ...] = (LatencyPanel(), SpeculationPanel(), *self._gauge_plots, steps)
+        memory, power = self._card_plots
+        requests = RequestsPanel()
+        self._left: tuple[Panel, ...] = (requests, self._cards, self._rates, *self._rate_plots, finished, memory)
+        self._right: tuple[Panel, ...] = (LatencyPanel(), SpeculationPanel(), *self._gauge_plots, steps, power)
         self._shown: Snapshot | None = None
-        self._layout = Layout(plots=False, gauges=False, more=False)
+        self._layout = Layout(plots=False, gauges=False, more=False, cards=False, card_plots=False)
 
     def compose(self) -> ComposeResult:
         with Container(id="numbers", classes="numbers"):
@@ -73,10 +90,12 @@ class Overview(View):
             return
         self._layout = wanted
         self._rates.wanted = not wanted.plots
+        self._cards.wanted = wanted.cards
         for panels, there in (
             (self._rate_plots, wanted.plots),
             (self._gauge_plots, wanted.gauges),
             (self._more_plots, wanted.more),
+            (self._card_plots, wanted.card_plots),
         ):
             for panel in panels:
                 panel.wanted = there

@@ -17,12 +17,16 @@ from arcops.core.errors import ArcopsError
 from arcops.tui.ink import Lines, content, plain, rule
 from arcops.tui.panels import profiles as panel
 from arcops.tui.panels.base import Panel, Room
+from arcops.tui.panels.plan import Answer
 from arcops.tui.profiles import ProfileChoice
 from arcops.tui.snapshot import Link, Snapshot
 from arcops.tui.source import Source
 from arcops.tui.views.base import SwitchWanted, View
 
 Load = Callable[[], Sequence[ProfileChoice]]
+
+RESTS = 0.25
+"""Seconds that a profile is selected before its plan is read: that is a process of its own."""
 
 
 class _Head(Panel):
@@ -48,12 +52,14 @@ class _Details(Panel):
         super().__init__()
         self.choice: ProfileChoice | None = None
         self.known = panel.Known(0.0)
+        self.memory: Answer | None = None
 
     def lines(self, snapshot: Snapshot, room: Room) -> Lines:
         del snapshot
         if self.choice is None:
             return ()
-        return (rule(words.clean(self.choice.name), room.width), *panel.details(self.choice, self.known, room.width))
+        story = panel.details(self.choice, self.known, room.width, self.memory)
+        return (rule(words.clean(self.choice.name), room.width), *story)
 
 
 class _List(OptionList):
@@ -100,6 +106,10 @@ class Profiles(View):
         self._asked_about: object = None
         self._reading: Worker[None] | None = None
         self._asking: Worker[None] | None = None
+        self._planning: Worker[None] | None = None
+        self._planned: str | None = None
+        """The profile whose plan is read."""
+        self._plans: dict[str, Answer] = {}
         self._head, self._details, self._list = _Head(), _Details(), _List(markup=False)
 
     def compose(self) -> ComposeResult:
@@ -116,9 +126,10 @@ class Profiles(View):
         self.action_update()
 
     def closed(self) -> None:
-        for worker in (self._reading, self._asking):
+        for worker in (self._reading, self._asking, self._planning):
             if worker is not None:
                 worker.cancel()
+        self._planned = None
 
     def show(self, snapshot: Snapshot) -> None:
         self._shown = snapshot
@@ -133,7 +144,9 @@ class Profiles(View):
         self._draw()
 
     def action_update(self) -> None:
-        """Read the files anew."""
+        """Read the files anew; what they take is looked at anew as well."""
+        self._plans.clear()
+        self._planned = None
         self._reading = self.run_worker(self._read, exclusive=True, group="read")
         self._asking = self.run_worker(self._ask, exclusive=True, group="ask")
 
@@ -162,6 +175,25 @@ class Profiles(View):
             told, silence = None, error.message
         self._known = _known(self._shown, told, silence)
         self._draw()
+
+    def _plan(self, choice: ProfileChoice | None) -> Answer | None:
+        """What is known of the selected profile's memory; asks for it where that is nothing yet."""
+        if choice is None or choice.planned is None:
+            return None
+        if choice.name not in self._plans and self._planned != choice.name:
+            self._planned = choice.name
+            self._planning = self.run_worker(self._read_plan(choice.name), exclusive=True, group="plan")
+        return self._plans.get(choice.name, Answer())
+
+    async def _read_plan(self, name: str) -> None:
+        await asyncio.sleep(RESTS)
+        try:
+            answer = Answer(await self._source.on_demand.plan(name))
+        except ArcopsError as error:
+            answer = Answer(problem="; ".join(filter(None, (error.message, error.hint))))
+        if self._planned == name:
+            self._plans[name], self._planned = answer, None
+            self._draw()
 
     def _remark(self, text: str) -> None:
         self._head.remark = text
@@ -198,6 +230,7 @@ class Profiles(View):
             if self._list.get_option_at_index(number).prompt != line:
                 self._list.replace_option_prompt_at_index(number, line)
         self._details.choice, self._details.known = self._selected(), self._known
+        self._details.memory = self._plan(self._details.choice)
         self._head.show(self._shown)
         self._details.show(self._shown)
 

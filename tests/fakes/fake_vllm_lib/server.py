@@ -187,6 +187,9 @@ class Server:
         if asked is not None and asked.model is not None:
             core.line("cpu_model_runner.py:138", "Loading drafter model...")
             core.line("default_loader.py:430", "Loading weights took 0.00 seconds")
+        if self._given.weights_gib:
+            took = f"Model loading took {self._given.weights_gib} GiB memory and 0.815070 seconds"
+            core.line("gpu_model_runner.py:5153", took)
 
     def _pause(self, seconds: float) -> None:
         """Let time pass during the start, with an ear for signals and for the death of EngineCore."""

@@ -27,6 +27,8 @@ class Settings:
     """From the first line to readiness, spread over the stages."""
     shards: int = 4
     """Checkpoint shards, one progress line each."""
+    weights_gib: float = 0.0
+    """What loading the model takes by its word; no word at 0."""
     stall_at: str = ""
     """Name of the stage at which the start stands still: no line, no processor time."""
     busy_at: str = ""

@@ -2,9 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from arcops.machine.gpu import Client, DrmReader
-from arcops.machine.gpu.drm import holders, parse
+from arcops.core.cards.holders import Census
+from arcops.core.quantity import Unknown
+from arcops.machine.gpu import CardIdentity
+from arcops.machine.gpu.drm import DrmCensus, parse
 from tests.machine.processes import as_nobody
+from tests.trees.procfs import Client
 
 FDINFO = Path(__file__).parents[2] / "data" / "fdinfo"
 B70 = "0000:03:00.0"
@@ -14,21 +17,6 @@ MIB = 1024**2
 
 def sample(name: str) -> str:
     return (FDINFO / name).read_text()
-
-
-def open_node(root: Path, pid: int, number: int, text: str, target: str = "/dev/dri/renderD128") -> None:
-    """Give a process of a recorded tree one descriptor."""
-    for name in ("fd", "fdinfo"):
-        (root / str(pid) / name).mkdir(parents=True, exist_ok=True)
-    (root / str(pid) / "fd" / str(number)).symlink_to(target)
-    (root / str(pid) / "fdinfo" / str(number)).write_text(text)
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    (tmp_path / "1" / "fd").mkdir(parents=True)
-    (tmp_path / "self").symlink_to("1")
-    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -64,7 +52,8 @@ def test_every_suffix_is_honoured_and_nonsense_is_not_memory() -> None:
     found = parse(text)
     assert found is not None
     assert found.total == (("vram0", 4097), ("vram1", 3 * 1024))
-    assert found.resident == ()
+    assert found.resident == (("vram0", None),)
+    assert found.resident_bytes is None, "which is not zero"
 
 
 def test_older_amdgpu_says_only_what_is_resident() -> None:
@@ -73,57 +62,55 @@ def test_older_amdgpu_says_only_what_is_resident() -> None:
     assert found.resident_bytes == found.total_bytes == 5348 * 1024
 
 
-def test_a_clients_memory_counts_once_for_all_its_descriptors_and_processes(tree: Path) -> None:
-    worker = sample("CONSTRUCTED_xe_b70_worker_t0.txt")
-    open_node(tree, 100, 5, worker)
-    open_node(tree, 100, 6, worker)
-    open_node(tree, 200, 5, sample("CONSTRUCTED_xe_b70_worker_t1.txt"))
-    assert holders([B70], str(tree)) == ((Client(B70, 41, (100, 200), 30171 * MIB, 30171 * MIB),), 0)
+def test_the_names_of_keys_may_be_followed_by_blanks_or_tabs_in_any_order() -> None:
+    found = parse(f"drm-resident-vram0 : \t 2  MiB \ndrm-client-id:7\ndrm-pdev :{B70}\ndrm-total-vram0:\t3\tMiB\n")
+    assert found is not None
+    assert (found.client_id, found.resident_bytes, found.total_bytes) == (7, 2 * MIB, 3 * MIB)
 
 
-def test_the_same_client_id_on_two_cards_is_two_clients(tree: Path) -> None:
-    worker = sample("CONSTRUCTED_xe_b70_worker_t0.txt")
-    open_node(tree, 100, 5, worker)
-    open_node(tree, 300, 5, worker.replace(B70, SECOND))
-    found, _ = holders([B70, SECOND], str(tree))
-    assert [(client.pdev, client.pids) for client in found] == [(B70, (100,)), (SECOND, (300,))]
-    assert [client.pdev for client in holders([SECOND], str(tree))[0]] == [SECOND]
+def test_a_driver_that_says_no_sizes_leaves_them_unknown() -> None:
+    found = parse(f"drm-driver:\txe\ndrm-client-id:\t7\ndrm-pdev:\t{B70}\n")
+    assert found is not None
+    assert (found.resident_bytes, found.total_bytes, found.shared_bytes) == (None, None, 0)
 
 
-def test_an_open_card_without_memory_is_not_held(tree: Path) -> None:
-    open_node(tree, 100, 7, sample("CONSTRUCTED_xe_b70_idle_open.txt"))
-    assert holders([SECOND], str(tree)) == ((), 0)
+def test_what_has_nothing_allocated_has_nothing_there() -> None:
+    found = parse(f"drm-client-id:\t7\ndrm-pdev:\t{B70}\ndrm-total-vram0:\t0\n")
+    assert found is not None
+    assert found.resident_bytes == 0
 
 
-def test_evicted_memory_is_held_all_the_same(tree: Path) -> None:
-    evicted = sample("CONSTRUCTED_xe_b70_worker_t0.txt").replace(
-        "drm-resident-vram0:\t30171 MiB", "drm-resident-vram0:\t0"
+def test_stolen_memory_of_a_card_of_its_own_is_on_the_card() -> None:
+    found = parse(
+        f"drm-client-id:\t7\ndrm-pdev:\t{B70}\ndrm-resident-local0:\t5 MiB\ndrm-resident-stolen-local0:\t1 MiB\n"
+        "drm-resident-system0:\t9 MiB\ndrm-resident-stolen-system0:\t9 MiB\n"
     )
-    open_node(tree, 100, 5, evicted)
-    assert holders([B70], str(tree))[0] == (Client(B70, 41, (100,), 0, 30171 * MIB),)
+    assert found is not None
+    assert found.resident_bytes == 6 * MIB
 
 
-def test_descriptors_of_other_devices_are_not_looked_at(tree: Path) -> None:
-    open_node(tree, 100, 5, sample("CONSTRUCTED_xe_b70_worker_t0.txt"), target="/dev/null")
-    assert holders([B70], str(tree)) == ((), 0)
-
-
-def test_processes_that_vanish_while_they_are_read_are_left_out(tree: Path) -> None:
-    (tree / "100").mkdir()
-    (tree / "200" / "fd").mkdir(parents=True)
-    (tree / "200" / "fd" / "5").symlink_to("/dev/dri/renderD128")
-    assert holders([B70], str(tree)) == ((), 0)
-
-
-def test_hidden_processes_of_others_count_as_one_unreadable(tmp_path: Path) -> None:
-    open_node(tmp_path, 100, 5, sample("CONSTRUCTED_xe_b70_worker_t0.txt"))
-    found, unreadable = holders([B70], str(tmp_path))
-    assert len(found) == 1
-    assert unreadable == 1
+def test_the_text_of_a_tree_of_ours_reads_as_the_constructed_sample_does() -> None:
+    client = Client(41, resident=30171)
+    ours, theirs = parse(client.fdinfo), parse(sample("CONSTRUCTED_xe_b70_worker_t0.txt"))
+    assert ours is not None
+    assert theirs is not None
+    assert (ours.pdev, ours.client_id, ours.resident_bytes, ours.total_bytes, ours.shared_bytes) == (
+        theirs.pdev,
+        theirs.client_id,
+        theirs.resident_bytes,
+        theirs.total_bytes,
+        theirs.shared_bytes,
+    )
 
 
 @pytest.mark.processes
 def test_a_user_who_may_not_look_counts_more_processes_as_unreadable_than_root() -> None:
-    found, unreadable = DrmReader().holders(["0000:ff:1f.7"])
-    assert found == ()
-    assert int(as_nobody(lambda: str(DrmReader().holders(["0000:ff:1f.7"])[1]))) > unreadable
+    nowhere = CardIdentity("0000:ff:1f.7", 0x8086, 0xE223, "xe", None, None)
+
+    def look() -> Census:
+        (found,) = DrmCensus().census([nowhere], 1.0, frozenset[int], lambda _: Unknown("not asked", 1.0))
+        return found
+
+    found = look()
+    assert found.holdings == found.idle == ()
+    assert int(as_nobody(lambda: str(look().unreadable))) > found.unreadable

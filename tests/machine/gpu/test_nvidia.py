@@ -1,12 +1,17 @@
 """Who holds an NVIDIA card, by a library that says what it is told, and processes in a planted /proc."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from arcops.core.cards.attribution import unattributed
+from arcops.core.cards.holders import Census
+from arcops.core.quantity import Known, Reading, Unknown
 from arcops.machine.gpu import CardIdentity, ask_nvidia, nvml, question, reader_for
+from arcops.machine.gpu.base import Roots
 from arcops.machine.gpu.nvidia import NvidiaReader
 from arcops.machine.gpu.nvml import NvmlError
 
@@ -123,10 +128,26 @@ def processes(tmp_path: Path) -> Processes:
     return Processes(tmp_path)
 
 
+def taken(
+    library: Library,
+    processes: Processes,
+    *,
+    ours: Collection[int] = (),
+    among: Collection[int] | None = None,
+) -> Census:
+    def never(card: CardIdentity) -> Reading[int]:
+        raise AssertionError(f"what is in use of {card.address} is asked in the same visit")
+
+    (found,) = NvidiaReader(library).census(
+        [H200], 1.0, lambda: frozenset(ours), never, among, Roots(proc=str(processes.root))
+    )
+    assert (found.address, found.at, found.idle) == (ADDRESS, 1.0, ())
+    return found
+
+
 def held(library: Library, processes: Processes) -> tuple[dict[tuple[int, ...], int | None], int]:
-    clients, unseen = NvidiaReader(library).holders([ADDRESS], str(processes.root))
-    assert all(client.pdev == ADDRESS for client in clients)
-    return {client.pids: client.resident_bytes for client in clients}, unseen
+    found = taken(library, processes)
+    return {tuple(user.pid for user in one.users): one.resident for one in found.holdings}, found.unreadable
 
 
 def test_the_real_library_has_every_name_that_is_used_of_it() -> None:
@@ -161,10 +182,11 @@ def test_a_process_in_two_lists_counts_once_with_the_larger_size(processes: Proc
 
 def test_a_size_that_the_driver_does_not_say_is_unknown_and_held_all_the_same(processes: Processes) -> None:
     processes.add(7)
-    (client,) = NvidiaReader(Library(compute=[Process(7, None)])).holders([ADDRESS], str(processes.root))[0]
-    assert client.resident_bytes is None
-    assert client.holds
-    assert str(client) == f"memory of card {ADDRESS}"
+    found = taken(Library(compute=[Process(7, None)], memory=MemoryInfo(used=GIB)), processes)
+    assert [(one.client, one.resident, one.holds) for one in found.holdings] == [(7, None, True)]
+    rest = unattributed(found)
+    assert isinstance(rest, Unknown)
+    assert "does not say how much pid 7" in rest.reason
 
 
 def test_an_idle_card_is_free_and_its_reserve_is_not_in_use(processes: Processes) -> None:
@@ -173,7 +195,48 @@ def test_an_idle_card_is_free_and_its_reserve_is_not_in_use(processes: Processes
 
 def test_memory_that_nobody_is_named_for_is_not_free(processes: Processes) -> None:
     """As in a container, where the driver's pids are not ours."""
-    assert held(Library(memory=MemoryInfo(used=9 * GIB)), processes) == ({}, 1)
+    found = taken(Library(memory=MemoryInfo(used=9 * GIB)), processes)
+    assert (found.holdings, found.unreadable) == ((), 1)
+    assert unattributed(found) == Known(9 * GIB, 1.0)
+    assert any("NVML names nobody" in note for note in found.notes)
+
+
+def test_what_nobody_is_named_for_is_what_is_in_use_beyond_the_holders(processes: Processes) -> None:
+    processes.add(7)
+    found = taken(Library(compute=[Process(7, 2 * GIB)], memory=MemoryInfo(used=3 * GIB)), processes)
+    assert (found.used, unattributed(found)) == (Known(3 * GIB, 1.0), Known(GIB, 1.0))
+    assert found.notes == ()
+
+
+def test_holders_that_have_more_than_is_in_use_are_a_contradiction_that_is_said(processes: Processes) -> None:
+    processes.add(7)
+    found = taken(Library(compute=[Process(7, 3 * GIB)], memory=MemoryInfo(used=GIB)), processes)
+    assert unattributed(found) == Known(0, 1.0)
+    assert [note for note in found.notes if "contradicts itself" in note]
+
+
+def test_a_holder_is_ours_by_its_own_pid_or_by_who_inherited_its_memory(processes: Processes) -> None:
+    processes.add(8, node=True, maps=True)
+    processes.add(11)
+    library = Library(compute=[Process(7, 2 * GIB), Process(11, GIB)])
+    assert [one.ours for one in taken(library, processes).holdings] == [False, False]
+    found = taken(library, processes, ours=(8,))
+    assert [(one.client, one.ours) for one in found.holdings] == [(7, True), (11, False)]
+    assert [note for note in found.notes if "pid 7" in note and "pid 8 has the card open from it" in note]
+
+
+def test_what_this_very_process_holds_is_ours(processes: Processes) -> None:
+    processes.add(os.getpid())
+    assert [one.ours for one in taken(Library(compute=[Process(os.getpid(), GIB)]), processes).holdings] == [True]
+
+
+def test_where_only_some_are_looked_at_the_others_are_left_out(processes: Processes) -> None:
+    processes.add(7)
+    processes.add(8)
+    library = Library(compute=[Process(7, GIB), Process(8, GIB)], memory=MemoryInfo(used=2 * GIB))
+    found = taken(library, processes, among=[8])
+    assert ([one.client for one in found.holdings], found.everybody) == ([8], False)
+    assert isinstance(unattributed(found), Unknown), "the rest is not nobody's: nobody has looked"
 
 
 @pytest.mark.parametrize("state", ["gone", "Z"])
@@ -256,7 +319,7 @@ def test_a_missing_library_is_said_with_what_to_install(monkeypatch: pytest.Monk
     assert fault is not None
     assert "pip install 'arcops[nvidia]'" in fault.words
     with pytest.raises(NvmlError, match="not installed"):
-        NvidiaReader().holders([ADDRESS])
+        NvidiaReader().census([H200], 1.0, frozenset[int], lambda _: Unknown("not asked", 1.0))
 
 
 @pytest.mark.parametrize("said", ["", "nvml", "nvml x", "Traceback", "open 3"])

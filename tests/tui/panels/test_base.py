@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from textual.geometry import Region
 
-from arcops.tui.ink import Ink, Line, fitted, plain, strong
+from arcops.tui.ink import Ink, Line, cut, fitted, length, padded, plain, pushed_apart, rule, strong
 from arcops.tui.panels.log import LogPanel
 from arcops.tui.panels.rates import RatesPanel
 from arcops.tui.panels.requests import RequestsPanel
@@ -34,6 +34,15 @@ def text(line: Line) -> str:
 )
 def test_a_line_that_is_too_long_is_cut_with_an_ellipsis(pieces: tuple[str, ...], width: int, wanted: str):
     assert text(fitted(tuple(plain(piece) for piece in pieces), width)) == wanted
+
+
+def test_a_line_is_as_long_as_the_cells_that_it_takes():
+    assert length((plain("漢字"), plain(" ab"))) == 7
+    assert text(pushed_apart((plain("漢字"),), (plain("right"),), 12)) == "漢字   right"
+    assert text(pushed_apart((plain("漢字"),), (plain("right"),), 10)) == "漢字"
+    assert text(rule("漢字", 12)) == "── 漢字 ────"
+    assert padded("漢", 4) == "漢  "
+    assert [cut("漢字 ab", 7), cut("漢字 ab", 6), cut("漢字", 0)] == ["漢字 ab", "漢字…", ""]
 
 
 def test_a_cut_keeps_the_inks():

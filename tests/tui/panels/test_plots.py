@@ -8,11 +8,22 @@ import pytest
 from arcops import wire
 from arcops.core.rates import Prefilling, Rates
 from arcops.tui.panels.base import Room
-from arcops.tui.panels.plots import CONCURRENCY, DECODE, FINISHED, KV_CACHE, PREFILL, STEPS, PlotPanel, Subject
+from arcops.tui.panels.plots import (
+    CARD_MEMORY,
+    CARD_POWER,
+    CONCURRENCY,
+    DECODE,
+    FINISHED,
+    KV_CACHE,
+    PREFILL,
+    STEPS,
+    PlotPanel,
+    Subject,
+)
 from arcops.tui.panels.rates import RatesPanel
 from arcops.tui.past import Mark, Past
 from arcops.tui.snapshot import Link, Snapshot
-from tests.tui import scenes
+from tests.tui import card_scenes, scenes
 
 NOW = scenes.NOW
 
@@ -78,6 +89,17 @@ def test_requests_that_wait_stand_on_those_that_run():
 def test_a_number_that_the_daemon_has_no_history_of_says_so():
     assert plot(FINISHED, snapshot())[1:] == ["no history yet"]  # the short history has no requests per second
     assert plot(DECODE, snapshot(history=()))[1:] == ["no history yet"]
+
+
+def test_the_cards_together_are_plotted_where_all_of_them_are_known():
+    past = Past()
+    past.take_samples(scenes.samples(600))
+    both = (card_scenes.glance(), card_scenes.glance(address=card_scenes.SECOND, power=None))
+    now = snapshot(status=msgspec.structs.replace(scenes.busy(), cards=both), history=past.seconds)
+    assert plot(CARD_MEMORY, now)[0].startswith("── Card memory   55.8 GiB ─")
+    assert plot(CARD_POWER, now)[0].startswith("── Card power unknown ─")
+    assert plot(CARD_MEMORY, now)[1].startswith("     30 ┤▄▄▅▄")
+    assert plot(CARD_POWER, snapshot(history=past.seconds)) == []
 
 
 def test_steps_are_plotted_only_where_there_is_a_draft():

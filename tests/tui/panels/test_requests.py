@@ -51,11 +51,18 @@ def test_a_cache_that_is_nearly_full_says_so():
     assert lines(scenes.busy_rates(kv_usage=0.953, kv_capacity=None))[1].endswith(" 95.3 % nearly full")
 
 
-@pytest.mark.parametrize("width", [30, 45, 58, 77, 200])
-def test_at_any_width_the_gauge_has_its_figure_and_the_line_fits(width: int):
-    for line in lines(scenes.busy_rates(kv_usage=0.953), width)[1:]:
-        assert len(line) <= max(width, 60)
-    assert "95.3 %" in lines(scenes.busy_rates(kv_usage=0.953), width)[1]
+@pytest.mark.parametrize("width", [41, 45, 51, 57, 58, 77, 200])
+@pytest.mark.parametrize("most", [None, 16, 1024])
+@pytest.mark.parametrize("usage", [0.0, 0.953, 1.0])
+def test_at_any_width_the_gauge_has_its_whole_figure_and_the_line_fits(width: int, most: int | None, usage: float):
+    line = lines(scenes.busy_rates(kv_usage=usage), width, max_running=most)[1]
+    assert len(line) <= width
+    assert f" {usage * 100:.1f} %" in line
+
+
+def test_where_there_is_little_room_the_number_outlives_its_bar():
+    assert lines(scenes.busy_rates(kv_usage=0.0), 57)[1] == "running     3 of 16  waiting    12  KV cache ░░░░   0.0 %"
+    assert lines(scenes.busy_rates(kv_usage=0.0), 41)[1] == "running     3  waiting    12  KV    0.0 %"
 
 
 def test_what_is_unknown_is_said_and_is_not_zero():

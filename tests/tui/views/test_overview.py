@@ -10,7 +10,7 @@ from arcops.tui.app import OperatorScreen
 from arcops.tui.past import Mark, Past
 from arcops.tui.snapshot import Snapshot
 from arcops.tui.views.overview import layout_for
-from tests.tui import scenes
+from tests.tui import card_scenes, scenes
 from tests.tui.screen_text import check, text_of
 from tests.tui.screens import Canned, shown, snapshot_of
 
@@ -45,6 +45,24 @@ def styles_of(app: OperatorScreen, text: str) -> list[str]:
 async def test_the_overview_at_each_size(size: tuple[int, int]):
     async with shown(Canned(with_a_past()), size) as (app, _):
         check(f"overview-{size[0]}x{size[1]}", text_of(app))
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (160, 48), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_the_cards_have_a_line_where_there_is_room_and_plots_where_there_is_much(size: tuple[int, int]):
+    status = msgspec.structs.replace(scenes.speculating(), cards=(card_scenes.glance(),))
+    async with shown(Canned(with_a_past(status=status)), size) as (app, _):
+        text = text_of(app)
+        assert ("card     27.9 of 31.9 GiB" in text) is (size[1] >= 24)
+        assert ("── Card memory   27.9 GiB" in text) is (size[1] >= 60)
+        check(f"overview-card-{size[0]}x{size[1]}", text)
+
+
+@pytest.mark.asyncio
+async def test_who_holds_the_card_is_told_where_nothing_serves():
+    status = msgspec.structs.replace(scenes.blocked(), cards=(card_scenes.glance(),))
+    async with shown(Canned(snapshot_of(status))) as (app, _):
+        assert "card     27.9 of 31.9 GiB" in text_of(app)
 
 
 @pytest.mark.asyncio
@@ -98,3 +116,7 @@ def test_a_wide_screen_has_plots_earlier_than_a_narrow_one():
     assert layout_for(80, 40).plots
     assert not layout_for(80, 40).gauges
     assert layout_for(200, 56).more
+    assert layout_for(200, 56).card_plots
+    assert not layout_for(160, 44).card_plots
+    assert layout_for(80, 20).cards
+    assert not layout_for(60, 16).cards

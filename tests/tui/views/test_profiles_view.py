@@ -23,6 +23,7 @@ from tests.tui.screens import MOMENTS, Canned, Heard, no_daemon, shown, snapshot
 def source_of(moment: str = "busy") -> Canned:
     source = Canned(MOMENTS[moment]())
     source.on_demand.pasts = profile_scenes.TOLD
+    source.on_demand.plans = dict(profile_scenes.PLANS)
     return source
 
 
@@ -48,10 +49,10 @@ async def select(pilot: Pilot[None], name: str) -> None:
 async def test_the_view_with_the_one_that_runs_and_with_another(size: tuple[int, int]):
     async with shown(source_of(), size, choices) as (app, pilot):
         await open_view(pilot)
-        await until(pilot, lambda: "ready in 30 s" in text_of(app))
+        await until(pilot, lambda: "ready in 30 s" in text_of(app) and "memory: fits" in text_of(app))
         check(f"profiles-runs-{size[0]}x{size[1]}", text_of(app))
         await select(pilot, "target-only")
-        await until(pilot, lambda: "differs in 6" in text_of(app))
+        await until(pilot, lambda: "differs in 6" in text_of(app) and "memory: does not fit" in text_of(app))
         await pilot.pause()
         check(f"profiles-differs-{size[0]}x{size[1]}", text_of(app))
 
@@ -299,3 +300,67 @@ async def test_another_view_stops_the_reading():
         await asyncio.sleep(0)
         await pilot.pause()
         assert "Requests" in text_of(app)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=["80x24", "160x48"])
+@pytest.mark.parametrize("name", ["dflash2", "target-only"])
+async def test_what_the_selected_one_takes_of_its_card(size: tuple[int, int], name: str):
+    async with shown(source_of(), size, choices) as (app, pilot):
+        await select(pilot, name)
+        await until(pilot, lambda: "memory: " in text_of(app) and "reading the checkpoint" not in text_of(app))
+        story = app.screen.query_one("Profiles .details", VerticalScroll)
+        await until(pilot, lambda: "differs in" in text_of(app))
+        await pilot.pause()
+        while story.scroll_y < story.max_scroll_y:
+            await pilot.press("right_square_bracket")
+            await pilot.pause()
+        check(f"plan-{name}-{size[0]}x{size[1]}", text_of(app))
+
+
+@pytest.mark.asyncio
+async def test_a_plan_that_is_slow_holds_nobody_up_and_is_not_shown_for_another_profile():
+    source = source_of()
+    source.on_demand.hanging = ("plan dflash2",)
+    async with shown(source, (160, 48), choices) as (app, pilot):
+        await select(pilot, "dflash2")
+        await until(pilot, lambda: "plan dflash2" in source.on_demand.asked)
+        assert "memory: reading the checkpoint…" in text_of(app)
+        await pilot.press("j")
+        await until(pilot, lambda: "memory: does not fit" in text_of(app))
+        source.on_demand.go_on.set()
+        await pilot.pause()
+        assert "memory: does not fit" in text_of(app)
+        await pilot.press("k")
+        await until(pilot, lambda: "memory: fits" in text_of(app))
+
+
+@pytest.mark.asyncio
+async def test_a_plan_is_read_once_and_anew_when_it_is_asked_for():
+    source = source_of()
+    async with shown(source, (160, 48), choices) as (app, pilot):
+        await select(pilot, "dflash2")
+        await until(pilot, lambda: "memory: fits" in text_of(app))
+        await pilot.press("j")
+        await until(pilot, lambda: "memory: does not fit" in text_of(app))
+        await pilot.press("k")
+        await until(pilot, lambda: "memory: fits" in text_of(app))
+        assert source.on_demand.asked.count("plan dflash2") == 1
+        source.on_demand.plans["dflash2"] = profile_scenes.TOO_MUCH
+        await pilot.press("u")
+        await until(pilot, lambda: "memory: does not fit" in text_of(app))
+        assert source.on_demand.asked.count("plan dflash2") == 2
+
+
+@pytest.mark.asyncio
+async def test_where_there_is_no_plan_it_says_why_and_of_an_invalid_profile_nobody_asks():
+    source = source_of()
+    source.on_demand.plans = {}
+    async with shown(source, (160, 48), choices) as (app, pilot):
+        await select(pilot, "dflash2")
+        await until(pilot, lambda: "memory: unknown: there is no plan of dflash2" in text_of(app))
+        await pilot.press("k")
+        await until(pilot, lambda: "── broken ──" in text_of(app))
+        await pilot.pause(0.3)
+        assert "memory" not in text_of(app)
+        assert "plan broken" not in source.on_demand.asked
