@@ -17,6 +17,7 @@ NEEDED = ("drm/xe_drm.h", "drm/i915_drm.h", "drm/drm.h")
 PACKAGE = "linux-libc-dev"
 WITHIN = 120.0
 """Seconds for each step: an archive's index has some megabytes."""
+_TARGET = "$(SITE) $(RELEASE) $(COMPONENT)"
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def cache() -> Path:
 def fetched() -> Path | None:
     """The headers of the oldest suite that has them, newly unpacked; None where there is none, or no apt."""
     with tempfile.TemporaryDirectory() as folder:
-        for source in _sources():
+        for source in sources():
             try:
                 package = _download(source, Path(folder))
                 _run("dpkg-deb", "-x", str(package), f"{folder}/unpacked")
@@ -55,10 +56,14 @@ def fetched() -> Path | None:
     return None
 
 
-def _sources() -> Iterator[str]:
-    """What could stand in a sources.list: this machine's own mirror, with a newer suite each time."""
-    listed = _run("apt-get", "indextargets", "--format", "$(SITE) $(CODENAME) $(COMPONENT)", "Created-By: Packages")
-    for line in listed.splitlines():
+def sources() -> Iterator[str]:
+    """What could stand in a sources.list: this machine's own mirror, with a newer suite each time. None without apt."""
+    # By default apt tells only of indexes that it has: on a machine that never ran `apt-get update`, of none.
+    try:
+        told = _run("apt-get", "indextargets", "--no-release-info", "--format", _TARGET, "Created-By: Packages")
+    except (OSError, subprocess.SubprocessError, LookupError):
+        return
+    for line in dict.fromkeys(told.splitlines()):
         site, suite, component = (*line.split(), "", "", "")[:3]
         if component == "main" and site.rstrip("/").endswith("/debian") and "-" not in suite:
             for newer in (f"{suite}-backports", "stable", "testing"):

@@ -8,7 +8,8 @@ from typing import Final
 from arcops import wire, words
 from arcops.cli.bars import bar, gib
 from arcops.cli.output import Style, paint
-from arcops.core.cards.measures import Quantity
+from arcops.core.cards.attribution import AGREES
+from arcops.core.cards.measures import HAS_NONE, Quantity
 
 NOT_THERE: Final = "not in this driver"
 """An absence that is no news: a card need not have everything."""
@@ -21,7 +22,14 @@ _OLD_AFTER: Final = 5.0
 """Seconds after which the age of what was seen is told."""
 _TOLD_ELSEWHERE: Final = frozenset({"driver", "name", "pci_id", "subsystem", "link_max"})
 """Details that have a place of their own, or that only `--json` has."""
-_NO_NEWS: Final = frozenset({("power_state", "active"), ("recovery_action", "none")})
+_NO_NEWS: Final = frozenset(
+    {
+        ("power_state", "active"),
+        ("recovery_action", "none"),
+        ("mig", "disabled"),
+        ("remapped_rows", "0 (0 after uncorrected errors)"),
+    }
+)
 _STYLES: Final = {"ours": Style.GREEN, "allowed": Style.DIM, "foreign": Style.YELLOW}
 
 Row = tuple[str, str]
@@ -87,7 +95,7 @@ def _memory(card: wire.CardInfo) -> Iterator[Row]:
         yield "memory", f"{drawn} {gib(used.value)} of {gib(total.value)} GiB in use, {share}"
     reserved = first(card, Quantity.MEMORY_RESERVED)
     if reserved is not None and reserved.value:
-        yield "", f"{words.mebibytes(reserved.value)} more for the driver's own needs"
+        yield "reserved", f"{words.mebibytes(reserved.value)} more, which the driver keeps for itself"
     if card.baseline is not None:
         yield "baseline", f"{words.mebibytes(card.baseline)} in use while nobody holds any"
 
@@ -102,11 +110,7 @@ def _holders(card: wire.CardInfo, now: float, width: int) -> list[str]:
         kind = kind_of(one)
         size = "? MiB" if one.resident is None else words.mebibytes(one.resident)
         lines.append(f"{size:>13}  {paint(f'{kind:<8}', _STYLES[kind])} {_users(one.users)[: max(20, width - 38)]}")
-    if census.unattributed is None:
-        if census.everybody:
-            lines.append(f"{'? MiB':>13}  that nobody can be named for: {words.clean(census.unattributed_absent)}")
-    elif census.unattributed:
-        lines.append(f"{words.mebibytes(census.unattributed):>13}  that nobody can be named for")
+    lines += _nobodys(census)
     lines += [f"! {words.clean(note)}" for note in census.notes[:_LAST_NOTES]]
     rest = [text for text in (_idle(census), _unreadable(census), _extent(census, now)) if text]
     if not census.holdings and not census.unattributed:
@@ -114,6 +118,17 @@ def _holders(card: wire.CardInfo, now: float, width: int) -> list[str]:
     if rest:
         lines.append("; ".join(rest))
     return [line for index, text in enumerate(lines) for line in _wrapped("held by" if index == 0 else "", text, width)]
+
+
+def _nobodys(census: wire.CardCensus) -> Iterator[str]:
+    """What is in use beside what the holders have. A little beside them is no holder that has gone unseen."""
+    if census.unattributed is None:
+        if census.everybody:
+            yield f"{'? MiB':>13}  that nobody can be named for: {words.clean(census.unattributed_absent)}"
+    elif census.unattributed:
+        little = census.holdings and not census.unreadable and census.unattributed <= AGREES
+        why = " (sources may differ)" if little else ""
+        yield f"{words.mebibytes(census.unattributed):>13}  that nobody can be named for{why}"
 
 
 def kind_of(one: wire.CardHolding) -> str:
@@ -174,7 +189,8 @@ def _row(
     limits = {} if limit is None else {one.part: one.value for one in _of(card, limit) if one.value is not None}
     known = [one for one in _of(card, quantity) if one.value is not None]
     if not known:
-        absent = _why(next(iter(_of(card, quantity)), None))
+        one = next(iter(_of(card, quantity)), None)
+        absent = _none(one) or _why(one)
         if not optional or (absent != words.unknown(NOT_THERE) and any(_of(card, quantity))):
             most = ", ".join(f"{words.clean(part)} {value:,.0f}".strip() for part, value in limits.items())
             yield name, absent + (f"; at most {most} {unit}" if most else "")
@@ -255,6 +271,11 @@ def first(card: wire.CardInfo, quantity: Quantity) -> wire.CardMeasure | None:
 
 def _of(card: wire.CardInfo, quantity: Quantity) -> Iterable[wire.CardMeasure]:
     return [one for one in card.measures if one.quantity == quantity.label]
+
+
+def _none(one: wire.CardMeasure | None) -> str:
+    """`none: this card has no fan of its own`; empty where an absence leaves something unknown."""
+    return f"none: {words.clean(one.absent)}" if one is not None and one.absent.startswith(HAS_NONE) else ""
 
 
 def _why(one: wire.CardMeasure | None) -> str:

@@ -38,7 +38,7 @@ def doctor(
     sight = Sight.of(instance_of(ctx), os.environ, asked=names or ())
     report = _examine(sight, checks)
     if fix and _fix(sight, report):
-        report = examine(Sight.of(instance_of(ctx), os.environ), checks)
+        report = examine(Sight.of(instance_of(ctx), os.environ, asked=names or ()), checks)
     if as_json:
         output.data(wire.encode(report).decode())
     else:

@@ -29,7 +29,7 @@ COMMANDS: list[tuple[str, str, str]] = [
     ("events", "arcops.cli.events:events", "Show what happened, and why."),
     ("report", "arcops.cli.report:report", "Pack what a maintainer would ask for into one archive."),
     ("gpu", "arcops.cli.gpu:gpu", "Show the cards: who holds their memory, and whether they are well."),
-    ("plan", "arcops.cli.plan:plan", "Say whether a profile fits its cards, and what each allocation takes."),
+    ("plan", "arcops.cli.plan:plan", "Say whether a profile fits its cards, item by item."),
     ("profile", "arcops.cli.profile:app", "List, show and check profiles."),
     ("init", "arcops.cli.init:init", "Write a first configuration from what this machine has."),
     ("service", "arcops.cli.service:app", "Install and run the supervisor as a service of systemd."),

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Generic, ParamSpec, TypeVar
 
 from arcops.core.errors import ArcopsError
@@ -63,18 +64,19 @@ class Aside(Generic[T]):
     def __init__(self, within: float, at_once: int = AT_ONCE) -> None:
         self._within = within
         self._at_once = at_once
-        self._threads: list[threading.Thread] = []
+        self._attempts: list[threading.Event] = []
+        """Of each attempt that may be under way: its function has returned. Its thread ends a moment later."""
 
     async def run(self, function: Callable[[], T]) -> T:
         """The function's result. Raises what it raises, and TimeoutError if it has not returned `within` seconds.
 
         The thread of one that was given up goes on until it returns; its result is nobody's.
         """
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
-        if len(self._threads) >= self._at_once:
+        self._attempts = [returned for returned in self._attempts if not returned.is_set()]
+        if len(self._attempts) >= self._at_once:
             raise TimeoutError(f"{_counted(self._at_once)} not come back")
-        thread, future = _begun(function)
-        self._threads.append(thread)
+        returned, future = _begun(function)
+        self._attempts.append(returned)
         try:
             async with asyncio.timeout(self._within):
                 return await future
@@ -88,25 +90,29 @@ def _counted(attempts: int) -> str:
     return "an earlier attempt has" if attempts == 1 else f"{attempts} earlier attempts have"
 
 
-def _begun(function: Callable[[], T]) -> tuple[threading.Thread, "asyncio.Future[T]"]:
-    """A thread that does it, and what will have its result. Raises TimeoutError where the system gives none."""
+def _begun(function: Callable[[], T]) -> tuple[threading.Event, "asyncio.Future[T]"]:
+    """Has a thread do it: what is set when it has returned, and what will have its result.
+
+    Raises TimeoutError where the system gives no thread.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
+    returned = threading.Event()
 
     def run() -> None:
         try:
-            result = function()
+            outcome = partial(future.set_result, function())
         except Exception as error:  # noqa: BLE001 - it is the caller's, who waits in another thread
-            tell(future.set_exception, error)
-        else:
-            tell(future.set_result, result)
-
-    def tell(setter: Callable[..., None], value: object) -> None:
-        # The loop has ended meanwhile: nobody is left to hear it.
+            outcome = partial(future.set_exception, error)
+        finally:
+            # Before anybody hears of it: whoever does may begin the next one at once.
+            returned.set()
+        # The loop may have ended meanwhile: nobody is left to hear it.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(lambda: None if future.done() else setter(value))
+            loop.call_soon_threadsafe(lambda: None if future.done() else outcome())
 
-    return begin(run, "aside"), future
+    begin(run, "aside")
+    return returned, future
 
 
 def begin(function: Callable[[], object], name: str) -> threading.Thread:

@@ -23,7 +23,7 @@ from arcops.daemon.clock import Clock
 from arcops.daemon.journal import Journal
 from arcops.daemon.loop import Loop
 from arcops.machine import coredumps
-from arcops.machine.kernel_log import REMEDY, moment
+from arcops.machine.kernel_log import DRIFT, REMEDY, moment
 from arcops.machine.kernel_watch import JOURNAL, JournalWatch, KmsgWatch, Said, Watch
 from arcops.machine.uevents import Uevents
 
@@ -76,8 +76,9 @@ class CardWatch:
         """Time of the newest line, by the log's clock."""
         self._known_to = float("-inf")
         """The same when the log was begun anew: what is read again up to there is known."""
-        self._behind = float("inf")
-        """Seconds that the log's clock is behind ours at most, by the line that came fastest."""
+        self._behind, self._behind_at = float("inf"), self._began_at
+        """Seconds that the log's clock is behind ours, by the line that came fastest, and when that was found: from
+        then on it may have drifted."""
         self._news = News()
         self._wanted: dict[str, str] = {}
         """What an NVIDIA card's driver wanted done with it when it was last read."""
@@ -187,7 +188,8 @@ class CardWatch:
     def _hear_line(self, line: KernelLine, now: float, *, past: bool) -> None:
         past = past or line.at < moment(self._began_at, now)
         if not past:
-            self._behind = min(self._behind, now - line.at)
+            drifted = DRIFT * (now - self._behind_at)
+            self._behind, self._behind_at = min(self._behind + drifted, now - line.at), now
         for event in events((line,)):
             incident = of_line(event, past=past)
             if incident is not None:

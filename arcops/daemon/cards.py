@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import structlog
+
 from arcops import wire
 from arcops.cards.look import lock_path
 from arcops.cards.message import Card, Numbering, Writer, figures_of
@@ -46,6 +48,8 @@ RATE_AFTER: Final = 0.25
 """Seconds between the first two readings of a card, at a client's word: power and use come of two."""
 OLD_AFTER: Final = 3 * EVERY
 """Seconds after which a reading is none of the second that the history tells."""
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +151,18 @@ class CardBook:
 
     # -- what goes on -------------------------------------------------------------------------------------------------
     async def run(self) -> None:
-        """Sample until cancelled."""
+        """Sample until cancelled; a fault of ours costs one turn's numbers."""
         try:
             while True:
                 self._turn.clear()
-                concern = self._sources.concern()
-                await self._begin(concern)
-                busy = concern.alive or self._clock.monotonic() - self._looked_at < LOOKED_FOR
+                alive = False
+                try:
+                    concern = self._sources.concern()
+                    alive = concern.alive
+                    await self._begin(concern)
+                except Exception:  # noqa: BLE001 - the next turn may go well, and none would come after it
+                    _log.exception("cards")
+                busy = alive or self._clock.monotonic() - self._looked_at < LOOKED_FOR
                 with suppress(TimeoutError):
                     async with asyncio.timeout(EVERY if busy else SELDOM):
                         await self._turn.wait()

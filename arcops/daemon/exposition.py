@@ -27,7 +27,7 @@ def exposition(status: wire.Status, turns: int, cards: wire.Cards | None = None)
         "arcops_order_committed": ("0 while an order is under way.", float(status.order.committed)),
         "arcops_loop_turns": ("Turns of the supervisor's loop since it started.", float(turns)),
         "arcops_daemon_start_time_seconds": ("When the supervisor started.", status.daemon.started_at),
-        "arcops_scrape_age_seconds": ("Age of the newest numbers of the backend.", status.rates_age),
+        "arcops_scrape_age_seconds": ("Age of the newest numbers of the backend.", _scrape_age(status)),
         "arcops_locks_held": ("Locks held by the supervisor or its backend.", float(len(status.locks))),
         "arcops_backend_processes": ("Processes of the backend.", _of_backend(status, "processes")),
         "arcops_backend_spawn_time_seconds": ("When the backend was spawned.", _of_backend(status, "spawned_at")),
@@ -40,6 +40,12 @@ def exposition(status: wire.Status, turns: int, cards: wire.Cards | None = None)
     if status.order.profile is not None:
         Info("arcops_order", "What is ordered.", registry=registry).info({"profile": status.order.profile})
     return generate_latest(registry)
+
+
+def _scrape_age(status: wire.Status) -> float | None:
+    """None without a backend, and before its first scrape: a predecessor's numbers grow old, and nothing is wrong."""
+    live = status.backend is not None and status.rates.launch_id == status.backend.launch_id
+    return status.rates_age if live else None
 
 
 def _of_backend(status: wire.Status, name: str) -> float | None:

@@ -22,7 +22,7 @@ from arcops.machine import host
 READ_WITHIN = 30.0
 """Seconds for /proc/meminfo; it takes a millisecond."""
 AT_ONCE = 2
-"""Readings under way: one that hangs keeps a thread, and so does the last one for a moment when it is done."""
+"""Readings under way: one that hangs keeps a thread."""
 SETTLED_AFTER = 300.0
 """Seconds of serving that are not judged: the first requests have pools and pinned buffers made, which then stay."""
 JUDGED_EVERY = 60.0

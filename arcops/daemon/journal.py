@@ -49,6 +49,9 @@ class Attempts:
     """The latch fell before the `on_failure` was read."""
     card_faults: tuple[float, ...] = ()
     """When the card failed a backend, on the clock of this boot: of another boot's nothing is to be held against it."""
+    doubted: tuple[str, ...] = ()
+    """Cards that are to be tried before a launch, whatever was ordered since; of this boot as well."""
+    doubted_since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +207,8 @@ class Journal:
             stand_in=state.order.stand_in,
             fallback_awaited=state.fallback_awaited,
             card_faults=state.card_faults,
+            doubted=state.doubted,
+            doubted_since=state.doubted_since,
         )
         self._tell(kept)
 
@@ -217,6 +222,8 @@ class Journal:
         if kept is None:
             return state
         this_boot = kept.boot_id == self._boot_id
+        if this_boot:
+            state = replace(state, doubted=kept.doubted, doubted_since=kept.doubted_since)
         previous = state.order.previous
         if this_boot and previous is not None and previous.id == kept.order_id:
             # The order under way, if it fails, returns to what stood in for the one before.

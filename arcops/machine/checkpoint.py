@@ -4,12 +4,14 @@ Source: the format's description (eight bytes of length, JSON, the data). The fi
 checked against the file's before anything is read, and what is read is bounded.
 """
 
+import errno
 import json
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Annotated, Final, TypeAlias, cast
+from typing import Annotated, BinaryIO, Final, TypeAlias, cast
 
 import msgspec
 
@@ -99,7 +101,7 @@ def read_header(path: str) -> tuple[Tensor, ...]:
     """The tensors of one file. Raises CheckpointError."""
     name = os.path.basename(path)
     try:
-        with open(path, "rb") as file:
+        with _opened(path) as file:
             size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(_LENGTH), "little") if size >= _LENGTH else 0
             if length < _SHORTEST_HEADER or length > size - _LENGTH:
@@ -110,6 +112,15 @@ def read_header(path: str) -> tuple[Tensor, ...]:
     except OSError as error:
         raise CheckpointError(f"{name} cannot be read: {error.strerror}") from error
     return _tensors(name, text, size - _LENGTH - length)
+
+
+def _opened(path: str) -> BinaryIO:
+    """A regular file, for reading: a pipe that nobody writes to would hold whoever opens it. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return os.fdopen(descriptor, "rb")
 
 
 def _tensors(name: str, text: bytes, data: int) -> tuple[Tensor, ...]:
@@ -165,8 +176,9 @@ def _names(folder: str) -> tuple[str, ...]:
 def _json(folder: str, name: str, most: int) -> object:
     """What a file of JSON says. Raises CheckpointError."""
     try:
-        with open(os.path.join(folder, name), "rb") as file:
-            text = file.read(most + 1)
+        with _opened(os.path.join(folder, name)) as file:
+            # No more than there is: a buffer is made as large as is asked for.
+            text = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)
     except OSError as error:
         raise CheckpointError(f"{name} cannot be read: {error.strerror}") from error
     if len(text) > most:

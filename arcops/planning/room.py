@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from arcops.core.budget.bandwidth import bandwidth_of
 from arcops.core.budget.plan import Room
+from arcops.core.cards.attribution import least_in_use
+from arcops.core.cards.holders import Census
 from arcops.core.cards.measures import Quantity
 from arcops.core.launch import Launch
 from arcops.core.quantity import Known
@@ -66,14 +68,27 @@ def _room(card: CardIdentity, ours: Callable[[], frozenset[int]], roots: Roots) 
 
 
 def _foreign(card: CardIdentity, at: float, ours: Callable[[], frozenset[int]], roots: Roots) -> int | None:
-    """Bytes that others hold; None where that cannot be told."""
     try:
         (census,) = take((card,), at, ours, None, roots)
     except OSError:
         return None
+    return foreign_of(census)
+
+
+def foreign_of(census: Census) -> int | None:
+    """Bytes that others hold, whoever they are; None where that cannot be told.
+
+    What is in use of the whole card counts, less what is surely ours: not everybody can be named. Where that is not
+    known it is what can be named, which is too little at worst, and an absence where that is nothing and somebody could
+    not be looked at.
+    """
+    mine = [holding for holding in census.holdings if holding.ours]
+    if isinstance(census.used, Known) and all(holding.resident is not None for holding in mine):
+        return max(0, census.used.value - least_in_use(mine))
     sizes = [holding.resident for holding in census.holdings if not holding.ours]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
+    named = sum(size for size in sizes if size is not None)
+    everybody = not census.unreadable and all(size is not None for size in sizes)
+    return named if named or everybody else None
 
 
 def _tightest(rooms: Sequence[Room]) -> Room:

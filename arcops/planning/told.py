@@ -12,12 +12,12 @@ from arcops.core.budget.ceiling import Ceiling
 from arcops.core.budget.demand import Remembered, what_if
 from arcops.core.budget.model import ShapeError, cache_bytes
 from arcops.core.budget.plan import Basis, Demand, Fit, Item, Plan, Use, plan_of
-from arcops.core.budget.wants import Wants
+from arcops.core.budget.wants import Wants, wants_of
 from arcops.core.launch import Launch
 from arcops.machine import process, record
 from arcops.machine.gpu.base import MACHINE, Roots
 from arcops.machine.record import LaunchRecord
-from arcops.planning.plan import NOTHING, PlanError, Subject, subject_of
+from arcops.planning.plan import CPU_CACHE, NOTHING, PlanError, Subject, subject_of
 from arcops.planning.remembered import recall
 from arcops.planning.room import Place, place_of
 from arcops.planning.speed import ceiling_for
@@ -179,8 +179,8 @@ def _remarks(demand: Demand, place: Place) -> Iterator[str]:
 
 
 def _item(item: Item, launch: Launch) -> wire.PlanItem:
-    if not launch.cards and item.use is Use.CACHE and item.basis is Basis.UNKNOWN:
-        item = replace(item, words="what vLLM takes of the machine's memory")
+    if not launch.cards and item.use is Use.CACHE:
+        item = replace(item, words=_cache_of_cpu(item, launch))
     return wire.PlanItem(name=item.name, bytes=item.size, basis=item.basis.value, use=item.use.value, words=item.words)
 
 
@@ -193,3 +193,11 @@ def _ceilings(subject: Subject, plan: Plan, place: Place, accepted: float | None
         ceiling_for(subject.wants, subject.target, subject.draft, layers, place.bandwidth, depth, accepted)
         for depth in depths
     ]
+
+
+def _cache_of_cpu(item: Item, launch: Launch) -> str:
+    """There is no share of a card there."""
+    if item.basis is Basis.UNKNOWN:
+        return "what vLLM takes of the machine's memory"
+    by_flag = wants_of(launch.argv).pool is not None
+    return item.words if by_flag or item.size == 0 else f"fixed by {CPU_CACHE}"

@@ -93,7 +93,7 @@ class CardInfo(msgspec.Struct, frozen=True, kw_only=True):
     driver: str | None
     render_node: str | None
     at: float
-    """When its measures were read, seconds since the epoch."""
+    """When its measures were read, seconds since the epoch; 0 where they never were."""
     measures: tuple[CardMeasure, ...]
     throttling: tuple[str, ...] | None
     """Why it is held below its clock; empty when it is not, None where that is unknown."""
@@ -133,6 +133,7 @@ class CardGlance(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     name: str | None
     at: float
+    """As in `CardInfo`."""
     memory_used: float | None
     memory_total: float | None
     power: float | None

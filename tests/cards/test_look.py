@@ -1,6 +1,7 @@
 """One look at a card: found anew each time, and whatever stands in the way is an absence with its reason."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -78,6 +79,8 @@ def test_who_has_a_lock_is_named_and_a_crowd_is_counted(tmp_path: Path) -> None:
         for heir in heirs:
             heir.communicate(b"\n", timeout=60)
         locks.release()
-    assert f"pid {os.getpid()} (" in found
+    named = {int(pid) for pid in re.findall(r"pid ([0-9]+) \(", found)}
+    assert len(named) == look.MOST_NAMED
+    assert named < {os.getpid(), *(heir.pid for heir in heirs)}, "those with the lowest numbers, which begin anew"
     assert found.endswith(" and 2 more"), found
     assert lock_holder(CARD, roots) is None

@@ -186,6 +186,41 @@ def test_what_is_unknown_for_one_reason_is_told_once() -> None:
     assert sum("has not come back" in line for line in lines) == 1
 
 
+@pytest.mark.parametrize(
+    ("mib", "holders", "unreadable", "little"),
+    [(9, 1, 0, True), (16, 2, 0, True), (17, 1, 0, False), (9, 1, 1, False), (9, 0, 0, False)],
+)
+def test_a_little_beside_a_holder_is_no_alarm(mib: int, holders: int, unreadable: int, little: bool) -> None:
+    held = [made.held(2658, made.process(943 + number)) for number in range(holders)]
+    card = made.info(census=made.looked(*held, unattributed=mib * made.MIB, unreadable=unreadable))
+    (line,) = [one for one in card_lines(card, NOW, 120) if "nobody can be named" in one]
+    assert f"{mib} MiB  that nobody can be named for" in line
+    assert line.endswith("(sources may differ)") == little
+    assert len(line) <= 80
+
+
+def test_what_a_card_does_not_have_is_nothing_unknown() -> None:
+    card = made.info(measures=(made.told(Quantity.FAN, None, absent="this card has no fan of its own"),))
+    assert "  fan          none: this card has no fan of its own" in card_lines(card, NOW, 100)
+
+
+def test_what_the_driver_keeps_is_a_row_of_its_own_and_not_a_holders() -> None:
+    card = made.info(measures=(made.told(Quantity.MEMORY_RESERVED, 615.0 * made.MIB),))
+    lines = card_lines(card, NOW, 100)
+    assert "  reserved     615 MiB more, which the driver keeps for itself" in lines
+
+
+def test_a_card_in_order_has_no_word_for_what_is_off_or_never_happened() -> None:
+    quiet = made.info(
+        details=(made.detail("mig", "disabled"), made.detail("remapped_rows", "0 (0 after uncorrected errors)"))
+    )
+    loud = made.info(
+        details=(made.detail("mig", "enabled"), made.detail("remapped_rows", "2 (1 after uncorrected errors)"))
+    )
+    assert not any("mig" in line or "remapped" in line for line in card_lines(quiet, NOW, 100))
+    assert any("mig enabled; remapped rows 2" in line for line in card_lines(loud, NOW, 100))
+
+
 def test_a_look_that_is_old_or_at_ours_alone_says_so() -> None:
     old = made.looked(made.held(5, made.process(1), ours=True), at=NOW - 90.0, everybody=False, unattributed=None)
     text = "\n".join(card_lines(made.info(census=old), NOW, 100))

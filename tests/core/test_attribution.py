@@ -89,6 +89,8 @@ def test_a_contradiction_is_said_once_it_is_more_than_shared_buffers_and_time_ex
         " and 124 MiB are in use by the driver's"
     )
     assert taken(*both).notes == (), "nothing contradicts what is not known"
+    (alone,) = taken(seen(1, 100, 100), used=Known(0, 0.5)).notes
+    assert "1 holder has at least 100 MiB of it by its own account, and 0 MiB are" in alone
 
 
 def test_processes_that_may_not_be_looked_into_are_told() -> None:

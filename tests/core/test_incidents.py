@@ -176,6 +176,20 @@ def test_a_flood_takes_no_more_than_so_much_memory() -> None:
     assert len(kept) < MOST_CARDS
 
 
+def test_a_card_that_was_given_up_stays_so_however_much_befalls_it_afterwards() -> None:
+    ledger = Ledger()
+    ledger.note(told(Kind.WEDGED, 0.0))
+    for number in range(1, 3 * KEPT):
+        ledger.note(told(Kind.JOB_TIMEOUT, number * 10.0))
+    still = fatal(ledger.of(B70), 0.0)
+    assert (still is not None and still.kind, len(ledger.of(B70))) == (Kind.WEDGED, KEPT + 1)
+    ledger.note(told(Kind.RECOVERY, 5000.0))
+    assert fatal(ledger.of(B70), 0.0) is None
+    for number in range(3 * KEPT):
+        ledger.note(told(Kind.JOB_TIMEOUT, 6000.0 + number * 10.0))
+    assert (fatal(ledger.of(B70), 0.0), len(ledger.of(B70))) == (None, KEPT)
+
+
 def test_news_are_told_once_and_once_more_where_they_are_graver() -> None:
     ledger, news = Ledger(), News()
 

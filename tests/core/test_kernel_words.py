@@ -108,6 +108,11 @@ def test_a_line_says_which_card_and_whose_job_it_was() -> None:
         ("i915 0000:00:02.0: [drm] Failed to initialize GPU, declaring it wedged!", Word.WEDGED, "0000:00:02.0"),
         ("xe 0000:03:00.0: [drm] *ERROR* Tile0: GT0: reset failed (-EIO)", Word.WEDGED, B70),
         ("usb 1-1: reset started by the user", None, None),
+        # A user's program that crashes: its name, and its file's at the end, are what the user likes.
+        ("xe 0000:03:00.0[4711]: segfault at 0 ip 1 sp 2 error 4 in as wedged[55d0c0ffe000+1000]", None, None),
+        ("amdgpu[4711]: segfault at 0 ip 1 sp 2 error 4 in device lost from bus[55d0c0ffe000+1000]", None, None),
+        ("traps: x[4711] trap divide error in Out of memory: Killed process 7[55d0c0ffe000+1000]", None, None),
+        ("NVRM: GPU[4711]: segfault at 0 ip 1 sp 2 error 4 in has fallen off the bus[55d0c0ffe000+1000]", None, None),
         ("xenbus 0000:03:00.0: as wedged", None, None),
         (OOM, Word.OOM_KILL, None),
         (VICTIM, Word.OOM_KILL, None),

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -39,6 +40,27 @@ async def test_one_that_hangs_is_given_up_and_more_than_a_few_are_not_begun() ->
     never.set()
     eventually(lambda: not [thread for thread in threading.enumerate() if thread.name == "aside"])
     assert await Aside[bool](30.0).run(never.is_set)
+
+
+@pytest.mark.asyncio
+async def test_one_that_has_returned_is_not_under_way_though_its_thread_is_still_to_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_end = threading.Event()
+
+    def lingering(function: Callable[[], object], name: str) -> None:
+        def run() -> None:
+            function()
+            may_end.wait(60.0)
+
+        threading.Thread(target=run, name=name, daemon=True).start()
+
+    monkeypatch.setattr(module, "begin", lingering)
+    aside = Aside[int](30.0, at_once=1)
+    try:
+        assert [await aside.run(lambda: 1), await aside.run(lambda: 2)] == [1, 2]
+    finally:
+        may_end.set()
 
 
 @pytest.mark.asyncio

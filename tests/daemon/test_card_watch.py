@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from arcops.core.cards import incidents
 from arcops.core.cards.incidents import TOGETHER, Incident, Kind, Source
 from arcops.core.cards.measures import CardReading, Detail
+from arcops.core.diagnosis.kernel import KernelLine
 from arcops.core.diagnosis.notices import RECOVERY_ACTION
 from arcops.core.quantity import Known
 from arcops.daemon import card_watch
 from arcops.daemon.card_watch import CardWatch
 from arcops.daemon.clock import Clock
+from arcops.machine.kernel_log import DRIFT
 from tests.daemon.waiting import until
 
 CARD, OTHER = "0000:03:00.0", "0000:3d:00.0"
@@ -89,6 +92,12 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
+@pytest.fixture
+def one_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test says at once is one incident, also where the machine stands still for some seconds meanwhile."""
+    monkeypatch.setattr(incidents, "TOGETHER", 600.0)
+
+
 async def a_turn() -> None:
     """Long enough for the past to have ended."""
     for _ in range(5):
@@ -112,7 +121,7 @@ async def test_one_reset_of_some_lines_is_told_once_with_engine_and_process(worl
 
 
 @pytest.mark.asyncio
-async def test_a_wedge_is_told_at_once_also_where_a_reset_was_told_a_moment_ago(world: World) -> None:
+async def test_a_wedge_is_told_at_once_also_where_a_reset_was_told_a_moment_ago(world: World, one_burst: None) -> None:
     async with watching(world.with_log()) as watch:
         await a_turn()
         world.say(RESET)
@@ -127,8 +136,9 @@ async def test_a_wedge_is_told_at_once_also_where_a_reset_was_told_a_moment_ago(
 
 @pytest.mark.asyncio
 async def test_what_was_before_the_daemon_is_counted_and_not_told(world: World) -> None:
-    world.with_log().say(RESET, ago=2000)
-    world.say(RESET, WEDGED, ago=1000)
+    up = time.monotonic()  # of a machine that has just begun as well: nothing was before that
+    world.with_log().say(RESET, ago=up * 2 / 3)
+    world.say(RESET, WEDGED, ago=up / 3)
     async with watching(world) as watch:
         await until(lambda: len(watch.incidents(CARD)) == 2)
         assert (watch.resets(CARD), world.told, world.woken) == (2, [], 0)
@@ -153,6 +163,21 @@ async def test_a_log_that_is_begun_anew_is_not_counted_twice(world: World, monke
         os.write(world.end, f"{line}3,1,{time.monotonic() * 1e6:.0f},-;{RESET}\n".encode())
         await until(lambda: watch.resets(CARD) == 2)
         assert [one.past for one in watch.incidents(CARD)] == [True, False]
+
+
+@pytest.mark.asyncio
+async def test_after_a_month_in_which_the_logs_clock_drifted_an_incident_has_its_time_all_the_same(
+    world: World,
+) -> None:
+    began, month = 1000.0, 30 * 86_400.0
+    now = [began]
+    watch = CardWatch(Clock(monotonic=lambda: now[0]), lambda incident, words: None, world.wake)
+    for passed, text in ((0.0, RESET), (month, WEDGED)):
+        now[0] = began + passed
+        line = KernelLine(began + passed * (1 - 0.8 * DRIFT), text)
+        watch._hear(card_watch.Said((line,), past=False))  # pyright: ignore[reportPrivateUsage] - as a watch does
+    assert [round(now[0] - one.at) for one in watch.incidents(CARD)] == [month, 0]
+    watch.close()
 
 
 @pytest.mark.asyncio
@@ -198,7 +223,7 @@ async def test_uevents_tell_of_a_wedge_of_a_dump_and_of_a_card_that_was_brought_
 
 
 @pytest.mark.asyncio
-async def test_the_wedge_that_log_and_uevent_tell_of_is_one(world: World) -> None:
+async def test_the_wedge_that_log_and_uevent_tell_of_is_one(world: World, one_burst: None) -> None:
     async with watching(world.with_log()) as watch:
         await a_turn()
         world.say(TIMEOUT, WEDGED)
@@ -260,7 +285,7 @@ async def test_a_card_whose_driver_wants_a_reset_is_given_up_until_it_wants_none
 
 
 @pytest.mark.asyncio
-async def test_a_flood_is_bounded_in_what_is_kept_and_told(world: World) -> None:
+async def test_a_flood_is_bounded_in_what_is_kept_and_told(world: World, one_burst: None) -> None:
     async with watching(world.with_log()) as watch:
         await a_turn()
         for _ in range(200):

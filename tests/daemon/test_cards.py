@@ -326,6 +326,24 @@ async def test_a_fault_of_ours_in_one_look_is_an_absence(
 
 
 @pytest.mark.asyncio
+async def test_a_fault_of_ours_in_one_turn_ends_no_sampling(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cards, "SELDOM", 0.01)
+    faults = [ZeroDivisionError("what now")]
+
+    def concern() -> Concern:
+        if faults:
+            raise faults.pop()
+        return machine.concern
+
+    book = CardBook(Clock(monotonic=machine.monotonic), Sources(concern=concern, ours=frozenset))
+    async with sampling(book):
+        await until(lambda: bool(machine.reads), PATIENT)
+    assert "what now" in capsys.readouterr().out
+
+
+@pytest.mark.asyncio
 async def test_the_history_gets_the_cards_together_and_nothing_that_is_old(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from arcops.core.cards.attribution import Look, census
 from arcops.core.cards.clean import Occupancy, notes
+from arcops.core.phase import Phase
 from arcops.core.quantity import Known
 from arcops.daemon.exposition import exposition
 from tests.tui import scenes
@@ -23,3 +24,12 @@ def test_memory_that_nobody_may_see_is_a_note_and_no_trouble() -> None:
     assert note.startswith("7 processes may not be looked into")
     text = exposition(scenes.status(notes=(note,)), turns=1).decode()
     assert "arcops_trouble 0.0" in text
+
+
+def test_the_age_of_numbers_is_that_of_the_backends_own_and_not_of_one_that_has_gone() -> None:
+    assert "arcops_scrape_age_seconds 0.4" in exposition(scenes.busy(), turns=1).decode()
+    left = {"rates": scenes.busy_rates(), "rates_age": 3600.0}
+    stopped = scenes.status(Phase.STOPPED, backend=None, **left)
+    next_one = scenes.status(Phase.STARTING, backend=scenes.backend(launch_id="another"), **left)
+    for status in (stopped, next_one):
+        assert "arcops_scrape_age_seconds" not in exposition(status, turns=1).decode()

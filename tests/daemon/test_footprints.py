@@ -1,10 +1,15 @@
 """What a launch took: its card's peak, vLLM's own words, and what of both is kept."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
+from arcops.config.paths import Paths
 from arcops.core.budget.comparison import Comparison
 from arcops.core.budget.demand import Remembered
 from arcops.core.budget.plan import MIB, Basis, Fit, Item, Plan, Room
@@ -12,13 +17,24 @@ from arcops.core.cards.measures import CardReading, Measure, Quantity
 from arcops.core.enclosure import Enclosure, EnclosureKind
 from arcops.core.progress import StartProgress
 from arcops.core.quantity import Known, Reading, Unknown
-from arcops.daemon.footprints import Peaks, compared_of, footprint_of
+from arcops.daemon.backend import LiveBackend
+from arcops.daemon.cards import CardBook, Sources
+from arcops.daemon.clock import Clock
+from arcops.daemon.footprints import Peaks, compared_of, footprint_of, recalled
+from arcops.daemon.main import Parts, assemble
 from arcops.daemon.plans import Planned
+from arcops.machine import footprints
+from arcops.machine.footprints import Footprint
 from arcops.machine.record import LaunchRecord
+from arcops.machine.store import Store
 from arcops.planning.remembered import remembered_of
 from tests.core.simulated import launch
+from tests.daemon.waiting import until
+from tests.planning.tiny import tiny
 
 ALPHA, BETA = "0000:03:00.0", "0000:04:00.0"
+NOWHERE = "0000:ff:1f.7"
+"""No machine's card."""
 GIB = 1024 * MIB
 
 
@@ -139,3 +155,105 @@ def test_what_others_hold_is_not_of_the_launch(foreign: int | None, cards: tuple
     found = footprint_of(record, 1.0, SAID, plan(foreign=foreign), None, 26 * GIB)
     assert found is not None
     assert found.peak == own
+
+
+@asynccontextmanager
+async def daemon(root: Path) -> AsyncGenerator[Parts]:
+    """The parts of a daemon, none of which runs."""
+    paths = Paths.of("t", {"XDG_RUNTIME_DIR": str(root), "XDG_STATE_HOME": str(root), "HOME": str(root)})
+    paths.make()
+    store = Store.open(str(paths.database))
+    parts = assemble(paths, store, Clock())
+    try:
+        yield parts
+    finally:
+        parts.footprints.close()
+        await parts.looks.close()
+        await parts.journal.close()
+        store.close()
+
+
+def on_the_cpu(root: Path) -> LiveBackend:
+    """A launch that serves: its cache holds 64 Ki tokens by the plan, and one more by vLLM's word."""
+    model = root / "tiny"
+    if not model.exists():
+        tiny(model)
+    argv = ("vllm", "serve", str(model), "--kv-cache-memory-bytes", str(64 * MIB))
+    record = replace(RECORD, launch=launch(argv=argv, cards=()), proven=True, log_path=str(root / "log"))
+    live = LiveBackend(record, str(root / "record"), adopted=False, wake=lambda: None, monotonic=lambda: 0.0)
+    live.progress = replace(SAID, kv_cache_tokens=64 * 1024 + 1)
+    return live
+
+
+EXPECTED = Comparison(64 * 1024, 64 * 1024 + 1)
+
+
+@pytest.mark.asyncio
+async def test_what_was_found_of_a_launch_is_kept_and_found_by_the_next_supervisor(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as parts:
+        live = on_the_cpu(tmp_path)
+        folder = str(parts.paths.footprints)
+        parts.footprints.served(live)
+        await until(lambda: bool(footprints.kept(folder, live.record.launch.profile)))
+        assert parts.footprints.comparison("launch-1") == EXPECTED
+        assert parts.footprints.comparison("launch-2") is None
+        told = [event for event in parts.journal.events(0, 100) if event.kind == "plan"]
+        assert [(event.reason, event.launch_id) for event in told] == [(EXPECTED.words, "launch-1")]
+    async with daemon(tmp_path) as parts:
+        parts.actor.live = on_the_cpu(tmp_path)
+        parts.footprints.begin()
+        await until(lambda: parts.footprints.comparison("launch-1") == EXPECTED)
+
+
+def test_of_another_launch_or_without_a_plan_nothing_is_recalled() -> None:
+    found = Footprint("runtime", "launch-1", 1.0, planned=5, reported=6, estimated=True)
+    assert recalled(found, "launch-1") == ("launch-1", Comparison(5, 6, estimated=True))
+    assert recalled(found, "launch-2") is None
+    assert recalled(replace(found, planned=None), "launch-1") is None
+    assert recalled(replace(found, reported=None), "launch-1") is None
+    assert recalled(None, "launch-1") is None
+
+
+@pytest.mark.asyncio
+async def test_a_cards_readings_make_the_peak_that_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources: list[Sources] = []
+
+    def booked(clock: Clock, given: Sources) -> CardBook:
+        sources.append(given)
+        return CardBook(clock, given)
+
+    monkeypatch.setattr("arcops.daemon.main.CardBook", booked)
+    async with daemon(tmp_path) as parts:
+        live = on_the_cpu(tmp_path)
+        live.record = replace(live.record, launch=replace(live.record.launch, cards=(NOWHERE,)))
+        parts.actor.live = live
+        later = Clock().monotonic() + 60.0
+        sources[0].read(used(27_000, later - 120.0, NOWHERE))
+        parts.footprints.served(live)
+        sources[0].read(used(26_000, later, NOWHERE))
+        folder = str(parts.paths.footprints)
+        await until(lambda: bool(footprints.kept(folder, live.record.launch.profile)))
+        assert footprints.kept(folder, live.record.launch.profile)[0].peak == 27_000 * MIB
+
+
+@pytest.mark.asyncio
+async def test_a_disk_that_takes_nothing_costs_the_figures_and_nothing_else(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as parts:
+        parts.paths.footprints.write_text("in the way")
+        with capture_logs() as said:
+            parts.footprints.served(on_the_cpu(tmp_path))
+            await until(lambda: [one["event"] for one in said] == ["footprint"])
+        assert parts.footprints.comparison("launch-1") == EXPECTED
+
+
+@pytest.mark.asyncio
+async def test_where_no_plan_can_be_made_there_is_no_event_and_no_remark(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as parts:
+        live = on_the_cpu(tmp_path)
+        (tmp_path / "tiny" / "config.json").write_text("{}")
+        parts.footprints.served(live)
+        folder = str(parts.paths.footprints)
+        await until(lambda: bool(footprints.kept(folder, live.record.launch.profile)))
+        assert footprints.kept(folder, live.record.launch.profile)[0].weights == 18 * GIB, "vLLM's word is kept"
+        assert parts.footprints.comparison("launch-1") is None
+        assert not [event for event in parts.journal.events(0, 100) if event.kind == "plan"]

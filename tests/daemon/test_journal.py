@@ -229,6 +229,18 @@ async def test_what_is_counted_against_a_card_is_of_one_boot(
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(("boot", "doubted"), [(BOOT, ("0000:03:00.0",)), ("the next", ())])
+async def test_a_card_that_is_to_be_tried_is_so_for_the_next_supervisor_whatever_is_ordered_by_then(
+    tmp_path: Path, boot: str, doubted: tuple[str, ...]
+) -> None:
+    failed = State(phase=Phase.BACKOFF, order=STANDING, doubted=("0000:03:00.0",), doubted_since=290.0)
+    async with kept(tmp_path / "arcops.db", failed) as store:
+        for order in (STANDING, replace(STANDING, id=STANDING.id + 1)):
+            after = await read_back(store, State(order=order), boot=boot, monotonic=310.0, wall=5310.0)
+            assert (after.doubted, after.doubted_since) == (doubted, 290.0 if doubted else 0.0)
+
+
+@pytest.mark.asyncio
 async def test_an_event_of_the_kernels_has_the_kind_of_incident_for_its_cause(tmp_path: Path) -> None:
     async with keeping(tmp_path / "arcops.db") as (journal, store):
         ending = Ending("L1", Cause.DEVICE_LOST, "lost", "", deterministic=False)

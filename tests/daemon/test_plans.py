@@ -102,9 +102,9 @@ async def test_what_others_hold_is_taken_and_what_our_backend_holds_is_free(card
     card.holder_comes(PID, "VLLM::EngineCor", 20_000)
     card.memory_in_use(20_300)
     theirs = await planned(plans(card), one)
-    assert (theirs.plan.fit, theirs.plan.room.foreign) == (Fit.DOES_NOT, 20_000 * MIB)
+    assert (theirs.plan.fit, theirs.plan.room.foreign) == (Fit.DOES_NOT, 20_300 * MIB)
     own = await planned(plans(card, lambda: frozenset({PID})), one)
-    assert (own.plan.fit, own.plan.room.foreign) == (Fit.FITS, 0)
+    assert (own.plan.fit, own.plan.room.foreign) == (Fit.FITS, 300 * MIB), "what nobody is named for is not ours"
 
 
 @pytest.mark.asyncio

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from arcops.core.cards.holders import Census, Holding, User
+from arcops.core.quantity import Known
 from arcops.core.world import Holder
 from arcops.doctor import Verdict
 from arcops.doctor.checks import configuration, disk, exposure, holders, kernel_log, others
 from arcops.doctor.checks.groups import Facts as GroupFacts
 from arcops.doctor.checks.groups import Group, find_manager, groups_of
 from arcops.doctor.checks.groups import judge as judge_groups
+from tests.core.simulated import launch
 from tests.doctor.patient import UID, USER, Patient
 
 CARD = "0000:09:00.0"
@@ -139,6 +142,28 @@ def test_a_stranger_on_the_card_is_named(patient: Patient) -> None:
 def test_whom_nobody_may_look_into_is_unknown_and_not_free() -> None:
     assert holders.judge_card(CARD, [], 3).verdict is Verdict.UNKNOWN
     assert holders.judge_card(CARD, [], 0).verdict is Verdict.OK
+
+
+def counted(*holdings: Holding, used: int) -> Known[Census]:
+    return Known(Census(CARD, 1.0, holdings, (), 0, Known(used, 1.0)), 1.0)
+
+
+def test_memory_that_nobody_can_be_named_for_is_not_called_free() -> None:
+    total = Known(32 * 2**30, 1.0)
+    found = holders.judge_census(CARD, counted(used=20 * 2**30), frozenset(), total)
+    assert found.verdict is Verdict.UNKNOWN
+    assert "20,480 MiB" in found.summary
+    assert holders.judge_census(CARD, counted(used=300 * 2**20), frozenset(), total).verdict is Verdict.OK
+    ours = Holding(7, (User(900, 1, "vllm", None, None),), 20 * 2**30, 20 * 2**30, ours=True)
+    assert holders.judge_census(CARD, counted(ours, used=20 * 2**30), frozenset(), total).verdict is Verdict.OK
+
+
+def test_a_command_is_allowed_only_where_every_profile_with_the_card_allows_it() -> None:
+    both = launch("a", cards=(CARD,), allow_holders=("Xorg", "kwin"))
+    one = launch("b", cards=(CARD,), allow_holders=("Xorg",))
+    other = launch("c", cards=("0000:99:00.0",))
+    assert holders.allowed_by_all([both, one, other], CARD) == {"Xorg"}
+    assert holders.allowed_by_all([both, one, other], "0000:77:00.0") == frozenset()
 
 
 def test_a_stranger_on_the_port_is_named(patient: Patient) -> None:

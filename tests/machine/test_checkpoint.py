@@ -1,7 +1,9 @@
 """Headers of safetensors files: real ones, and all that can be wrong with somebody else's."""
 
 import json
+import os
 import struct
+import tracemalloc
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -136,3 +138,25 @@ def test_any_bytes_are_tensors_or_an_error_in_words(
     with suppress(CheckpointError):
         for tensor in read_header(str(path)):
             assert 0 <= tensor.size <= data
+
+
+def test_what_is_no_file_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / checkpoint.CONFIG)
+    with pytest.raises(CheckpointError, match=r"config\.json cannot be read: it is no regular file"):
+        read_config(str(tmp_path))
+    (tmp_path / "model.safetensors").symlink_to("/dev/zero")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors cannot be read: it is no regular file"):
+        read_header(str(tmp_path / "model.safetensors"))
+    (tmp_path / checkpoint.INDEX).mkdir()
+    with pytest.raises(CheckpointError, match="index"):
+        shards_of(str(tmp_path))
+
+
+def test_a_small_file_takes_little_memory_whatever_its_bound_is(tmp_path: Path) -> None:
+    (tmp_path / checkpoint.CONFIG).write_text('{"a": 1}')
+    tracemalloc.start()
+    try:
+        read_config(str(tmp_path))
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()

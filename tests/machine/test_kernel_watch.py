@@ -179,15 +179,18 @@ def printing(*lines: str, then: str = "time.sleep(600)") -> tuple[str, ...]:
 
 @pytest.mark.asyncio
 @pytest.mark.processes
-async def test_the_journal_is_followed_and_what_comes_after_a_silence_is_news() -> None:
+async def test_the_journal_is_followed_and_what_comes_after_a_silence_is_news(tmp_path: Path) -> None:
     heard, now = list[Said](), [100.0]
     old, new = "[    5.000000] box kernel: old", f"[ 9000.000001] box kernel: {RESET}"
-    then = f"import sys; sys.stdin.close(); time.sleep(0.3); print({new!r}, flush=True); time.sleep(600)"
+    go_on = tmp_path / "go on"
+    wait = f"import os\nwhile not os.path.exists({str(go_on)!r}): time.sleep(0.01)"
+    then = f"{wait}\nprint({new!r}, flush=True)\ntime.sleep(600)"
     watch: Watch = JournalWatch(heard.append, printing(old, "-- reboot --", then=then), lambda: now[0])
     assert watch.ended is not None
     assert "shown this user nothing" in watch.ended
     await until(lambda: len(heard) > 0)
     now[0] += 60.0
+    go_on.touch()
     await until(lambda: len(heard) == 2)
     assert [(said.past, [line.text for line in said.lines]) for said in heard] == [(True, ["old"]), (False, [RESET])]
     assert watch.ended is None

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from arcops.config.paths import Paths
 from arcops.core.budget.demand import Remembered
 from arcops.core.budget.plan import MIB, Basis, Room
 from arcops.machine import footprints
 from arcops.machine.footprints import Footprint
 from arcops.planning import plan_for, recall, runtime_of
 from arcops.planning.remembered import remembered_of
+from arcops.planning.told import PLAIN, Question, told
 from tests.core.simulated import launch
 from tests.planning.tiny import tiny
 
@@ -72,3 +74,19 @@ def test_a_plan_goes_by_what_the_last_launch_took_and_says_when_that_was(tmp_pat
     assert all("2026-11-28" in item.words for item in plan.items[:-1])
     other = launch(argv=(*argv, "--enforce-eager"))
     assert recall(str(tmp_path), other) == Remembered(), "with other flags it is another launch"
+
+
+def test_whoever_asks_for_a_plan_is_told_what_was_measured_unless_other_cards_or_drafts_are_asked_about(
+    tmp_path: Path,
+) -> None:
+    paths = Paths.of("t", {"XDG_RUNTIME_DIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)})
+    argv = ("vllm", "serve", str(tiny(tmp_path / "model")), "--kv-cache-memory-bytes", str(64 * MIB))
+    one = launch(argv=argv, cards=())
+    footprints.keep(str(paths.footprints), one.profile, replace(ONE, runtime=runtime_of(argv)))
+
+    def bases(question: Question) -> set[str]:
+        return {item.basis for item in told(one, paths, question).items}
+
+    assert bases(PLAIN) == {"measured", "exact"}
+    assert bases(Question(context=2048)) == {"measured", "exact"}
+    assert "measured" not in bases(Question(cards=2))

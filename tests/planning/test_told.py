@@ -200,4 +200,6 @@ def test_on_the_cpu_a_variable_says_how_large_the_cache_is(
         argv=("vllm", "serve", str(models / "dense")),
         environment=(("VLLM_CPU_KVCACHE_SPACE", said),),
     )
-    assert told.told(unsized, paths).pool == pool
+    plan = told.told(unsized, paths)
+    assert plan.pool == pool
+    assert ("VLLM_CPU_KVCACHE_SPACE" in plan.items[-1].words) is (pool is not None)

@@ -86,7 +86,7 @@ def test_an_orderly_shutdown_lets_open_requests_end(box: Box, stays: Household) 
     whole = stream.is_whole()
     box.boot()
     assert whole, "drained, as at any other stop"
-    assert "phase ordered to stop; 1 requests are open" in stays.events()
+    assert "phase ordered to stop; 1 request is open" in stays.events()
     assert "result success" in [event for event in stays.events() if event.startswith("unit ")][-1]
 
 

@@ -2,6 +2,8 @@
 
 import ctypes
 import json
+import os
+import sys
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +16,7 @@ from arcops.machine.gpu import CardIdentity
 from arcops.machine.gpu.nvidia import NvidiaReader
 from tests.fakes.nvml import Played, Refusal, recorded
 from tools.card import compare, tape
-from tools.card.__main__ import profile, summary
+from tools.card.__main__ import profile, stand_ins, summary
 from tools.card.record import LIMIT, Records, scrub
 from tools.card.scenes import SCENES
 
@@ -157,6 +159,15 @@ def test_what_is_kept_names_no_card_and_no_folder() -> None:
     )
     said = '{\n"uuid": "GPU-1B2C3D4E-0000-1111-2222-333344445555"}'
     assert json.loads(scrub(said, {})) == {"uuid": "GPU-00000000-0000-0000-0000-000000000000"}
+
+
+def test_what_names_the_machine_has_a_stand_in_and_what_names_none_stays(tmp_path: Path) -> None:
+    kept = stand_ins(tmp_path, "/somewhere/vllm-xpu/bin/vllm")
+    assert scrub(f"{tmp_path}/state", kept) == "/root-of-the-run/state"
+    assert scrub("/somewhere/vllm-xpu/bin/vllm is 0.24.0", kept) == "/vllm-of-the-run/bin/vllm is 0.24.0"
+    assert scrub(f"{sys.prefix}/bin/python3", kept) == "/python-of-the-run/bin/python3"
+    assert scrub(f"on {os.uname().nodename}", kept) == "on host-of-the-run"
+    assert {"/", "/usr"}.isdisjoint(stand_ins(tmp_path, "/usr/bin/vllm"))
 
 
 def test_the_records_go_into_one_archive_and_the_largest_stay_behind_where_it_grows_too_large(tmp_path: Path) -> None:

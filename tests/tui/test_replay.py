@@ -208,6 +208,13 @@ async def test_events_are_those_that_had_happened(replay: Replay) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_recording_has_no_machine_that_could_be_planned_for(replay: Replay) -> None:
+    with pytest.raises(ArcopsError, match="no checkpoints") as caught:
+        await replay.on_demand.plan("dflash2")
+    assert "arcops plan dflash2" in caught.value.hint
+
+
+@pytest.mark.asyncio
 async def test_a_follower_hears_what_comes_and_is_told_when_it_is_wound_back(replay: Replay) -> None:
     replay.seek(25.0)
     events = replay.on_demand.follow_events(-1)

@@ -111,8 +111,24 @@ def _stage(arguments: argparse.Namespace, root: Path) -> Stage:
         target="target",
         other="other",
         baseline=card.truth().used,
-        records=Records({str(root): "/root-of-the-run"}),
+        records=Records(stand_ins(root, arguments.vllm)),
     )
+
+
+def stand_ins(root: Path, vllm: str) -> Mapping[str, str]:
+    """What names this machine in what is kept, and what stands there instead."""
+    mine = Path("/proc/self/cgroup").read_text(encoding="utf-8").rpartition("::")[2].strip()
+    release = os.uname().release
+    found = {
+        str(root): "/root-of-the-run",
+        str(Path(vllm).parent.parent): "/vllm-of-the-run",
+        sys.prefix: "/python-of-the-run",
+        mine: "/cgroup-of-the-run",
+        release: release.partition("-")[0],
+        os.uname().nodename: "host-of-the-run",
+    }
+    common = {"", "/", "/usr", "/usr/local", "localhost"}
+    return {name: instead for name, instead in found.items() if name not in common}
 
 
 def profile(path: Path, name: str) -> Mapping[str, object]:

@@ -128,9 +128,10 @@ def _notes(look: Look, holdings: tuple[Holding, ...]) -> tuple[str, ...]:
         )
     least = least_in_use(holdings)
     if isinstance(look.used, Known) and least > look.used.value + AGREES:
+        who, whose = ("1 holder has", "its") if len(holdings) == 1 else (f"{len(holdings)} holders have", "their")
         found.append(
-            f"card {look.address} contradicts itself: {len(holdings)} holders have at least {_mib(least)} of it by"
-            f" their own account, and {_mib(look.used.value)} are in use by the driver's"
+            f"card {look.address} contradicts itself: {who} at least {_mib(least)} of it by {whose} own account, and"
+            f" {_mib(look.used.value)} are in use by the driver's"
         )
     return tuple(found)
 

@@ -146,6 +146,8 @@ class Ledger:
     def __init__(self) -> None:
         self._by_card: dict[str | None, deque[Incident]] = {}
         self._resets: dict[str | None, int] = {}
+        self._given_up: dict[str | None, Incident] = {}
+        """What still stands of those that are not kept any more: what comes later does not bring a card back."""
 
     def note(self, told: Incident) -> Noted | None:
         """Take up one line's word: a new incident, or the last one of its card, with that word in it.
@@ -161,6 +163,8 @@ class Ledger:
         both = None if last is None else joined(last, told)
         if last is None or both is None:
             self._count(told.card, told.reset)
+            if len(kept) == KEPT:
+                self._let_go(kept[0])
             kept.append(told)
             return Noted(told, new=True)
         self._count(told.card, both.reset and not last.reset)
@@ -170,9 +174,16 @@ class Ledger:
     def _count(self, card: str | None, counts: bool) -> None:
         self._resets[card] = self._resets.get(card, 0) + counts
 
+    def _let_go(self, oldest: Incident) -> None:
+        if oldest.kind in FATAL:
+            self._given_up[oldest.card] = oldest
+        elif oldest.kind is Kind.RECOVERY:
+            self._given_up.pop(oldest.card, None)
+
     def of(self, card: str | None) -> tuple[Incident, ...]:
-        """The last incidents of a card, oldest first."""
-        return tuple(self._by_card.get(card, ()))
+        """The last incidents of a card, oldest first; before them the one that gave it up, where that still stands."""
+        given_up = self._given_up.get(card)
+        return (*(() if given_up is None else (given_up,)), *self._by_card.get(card, ()))
 
     def resets(self, card: str) -> int:
         """How often it was reset, as far as anybody said."""

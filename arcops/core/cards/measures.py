@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from arcops.core.quantity import Reading, Unknown
 
@@ -54,6 +55,9 @@ class Quantity(Enum):
         self.label = label
         self.unit = unit
 
+
+HAS_NONE: Final = "this card has no"
+"""How the reason of an absence begins that leaves nothing unknown: a card without a fan has no speed of one."""
 
 _NOT_READ = Unknown("not in this driver", 0.0)
 

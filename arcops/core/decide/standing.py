@@ -135,7 +135,8 @@ def _let_go(state: State, world: World, backend: Backend, why: str) -> Decision:
 def _open_requests(world: World) -> str:
     if isinstance(world.requests, Known):
         count = world.requests.value
-        return f"{count} requests are open" if count else "seeing whether a request is open"
+        some = "1 request is open" if count == 1 else f"{count} requests are open"
+        return some if count else "seeing whether a request is open"
     return f"open requests unknown ({world.requests.reason})"
 
 

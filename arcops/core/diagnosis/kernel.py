@@ -71,6 +71,8 @@ _BELOW_FACILITY = 3
 
 _ADDRESS = r"(?P<card>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 _DRIVER = re.compile(rf"(?P<driver>xe|i915|amdgpu)(?: {_ADDRESS})?\b")
+_OF_A_PROCESS = re.compile(r".{1,15}\[\d{1,10}\]: ")
+"""`COMMAND[PID]: segfault at ... in FILE`: both names are a user's choice, and may read like a driver's words."""
 _NVIDIA_ADDRESS = re.compile(
     r"NVRM: (?:Xid \(PCI:|GPU (?:at PCI:)?)(?P<card>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})", re.I
 )
@@ -79,7 +81,7 @@ _XID = re.compile(
     r"(?:, pid='?(?P<pid>\d{1,10})'?(?:, name=(?P<command>[^,]{1,40}))?)?",
     re.I,
 )
-_KILLED = re.compile(r"(?:[Oo]ut of memory|OOM)[^:]{0,60}: Kill(?:ed)? process (?P<pid>\d{1,10})\b")
+_KILLED = re.compile(r"(?:Memory cgroup )?(?:[Oo]ut of memory|OOM)[^:]{0,60}: Kill(?:ed)? process (?P<pid>\d{1,10})\b")
 _OOM_VICTIM = re.compile(
     r"oom-kill:constraint=\w{1,40},.{0,400}task_memcg=(?P<cgroup>[^,]{1,300}),task=.{1,40},pid=(?P<pid>\d{1,10}),"
 )
@@ -153,7 +155,9 @@ def events(lines: Iterable[KernelLine]) -> tuple[KernelEvent, ...]:
 
 def event_of(text: str) -> KernelEvent | None:
     """What one line means."""
-    killed = _KILLED.search(text)
+    if _OF_A_PROCESS.match(text) is not None:
+        return None
+    killed = _KILLED.match(text)
     if killed is not None:
         return KernelEvent(Word.OOM_KILL, text, pid=int(killed["pid"]))
     victim = _OOM_VICTIM.match(text)

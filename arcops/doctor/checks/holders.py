@@ -3,14 +3,17 @@
 from collections.abc import Collection, Sequence
 from time import monotonic
 
+from arcops.core.cards.clean import Occupancy, Terms, objection
 from arcops.core.cards.holders import Census, Holding
+from arcops.core.cards.measures import Quantity
 from arcops.core.launch import Launch
-from arcops.core.quantity import Reading, Unknown
+from arcops.core.quantity import Known, Reading, Unknown
 from arcops.core.world import Holder
 from arcops.doctor.finding import Outcome, Verdict, ok, together, unknown
 from arcops.doctor.run import Check
 from arcops.doctor.sight import Sight
 from arcops.machine import cgroup, port, process
+from arcops.machine.gpu import CardIdentity, reader_for
 from arcops.machine.gpu.base import MIB, Roots
 from arcops.machine.gpu.census import readings
 from arcops.machine.record import LaunchRecord
@@ -50,21 +53,52 @@ def card_holders(sight: Sight) -> Outcome:
     cards = sight.usable().cards
     if not cards:
         return ok("no profile has a card")
-    allowed = {command for launch in sight.usable().launches for command in launch.allow_holders}
     there = {card.address: card for card in sight.found_cards()}
     roots = Roots(proc=sight.roots.proc, sys=sight.roots.sys, dev=sight.roots.dev)
     counted = readings([there[one] for one in cards if one in there], monotonic(), lambda: ours(sight), roots=roots)
-    return together([judge_census(address, counted.get(address), allowed) for address in cards])
+    launches = sight.usable().launches
+    judged: list[Outcome] = []
+    for address in cards:
+        found = counted.get(address)
+        total = _total(there[address], roots) if isinstance(found, Known) else Unknown("not asked", monotonic())
+        judged.append(judge_census(address, found, allowed_by_all(launches, address), total))
+    return together(judged)
 
 
-def judge_census(address: str, found: Reading[Census] | None, allowed: Collection[str]) -> Outcome:
-    """Foreign holders of a card but for those that every profile allows; None for a card that is not there."""
+def allowed_by_all(launches: Sequence[Launch], address: str) -> frozenset[str]:
+    """Commands that every profile with this card lets hold memory beside its backend."""
+    each = [frozenset(launch.allow_holders) for launch in launches if address in launch.cards]
+    return frozenset[str].intersection(*each) if each else frozenset()
+
+
+def _total(card: CardIdentity, roots: Roots) -> Reading[int]:
+    """Bytes that the card has."""
+    reader, at = reader_for(card.driver), monotonic()
+    if reader is None:
+        return Unknown("it has no reader", at)
+    try:
+        total = reader.read(card, at, roots).reading(Quantity.MEMORY_TOTAL)
+    except OSError as error:
+        return Unknown(error.strerror or str(error), at)
+    return Known(int(total.value), at) if isinstance(total, Known) else total
+
+
+def judge_census(address: str, found: Reading[Census] | None, allowed: Collection[str], total: Reading[int]) -> Outcome:
+    """Foreign holders of a card but for those that are allowed, and memory that nobody can be named for.
+
+    `found` is None for a card that is not there; `total` are the bytes that it has.
+    """
     if found is None:
         return unknown(f"arcops cannot read who holds card {address}: there is no such card")
     if isinstance(found, Unknown):
         return unknown(found.reason)
     strangers = [one for one in found.value.holdings if not one.ours]
     holders = [_holder(one, address) for one in strangers if not all(user.command in allowed for user in one.users)]
+    if not holders:
+        ours_live = any(one.ours for one in found.value.holdings)
+        against = objection(Occupancy(found.value, total, living=ours_live), Terms(tuple(allowed)))
+        if against is not None and not against.named:
+            return unknown(against.words)
     return judge_card(address, holders, found.value.unreadable)
 
 

@@ -12,6 +12,7 @@ from arcops.core.cards.attribution import Look, Sighting, census
 from arcops.core.cards.holders import Census
 from arcops.core.quantity import Reading
 from arcops.machine.gpu.base import MACHINE, CardIdentity, Roots
+from arcops.machine.gpu.pci import is_discrete
 from arcops.machine.gpu.scan import KERNEL, Calls, Scan, scan
 from arcops.machine.gpu.users import users_of
 
@@ -40,8 +41,16 @@ class FdInfo:
     """Allocated, and had by others as well."""
 
     @property
+    def names_card(self) -> bool:
+        """A region of memory on the card is named."""
+        return any(region.startswith(_ON_CARD) for region, _ in (*self.resident, *self.total))
+
+    @property
     def resident_bytes(self) -> int | None:
         """On the card; None where the driver does not say. What has nothing allocated there has nothing in place."""
+        told = {region for region, _ in self.resident}
+        if told and any(region not in told for region, _ in self.total if region.startswith(_ON_CARD)):
+            return None
         held = _held(self.resident)
         return 0 if held is None and self.total_bytes == 0 else held
 
@@ -75,7 +84,7 @@ class DrmCensus:
     ) -> tuple[Census, ...]:
         """See `CensusTaker`. What this process itself has open is ours."""
         seen = scan(roots.proc, among, self._calls)
-        by_card = sightings(seen)
+        by_card = sightings(seen, {card.address for card in cards if _has_memory(card)})
         in_use = {card.address: used(card) for card in cards}
         concerned = {one.pid for card in cards for one in by_card.get(card.address, ())}
         own = ours() | {os.getpid()} if concerned else frozenset[int]()
@@ -98,27 +107,43 @@ class DrmCensus:
         )
 
 
-def sightings(seen: Scan) -> dict[str, list[Sighting]]:
-    """What each descriptor showed, by card."""
+def sightings(seen: Scan, with_memory: Collection[str] = ()) -> dict[str, list[Sighting]]:
+    """What each descriptor showed, by card. `with_memory` are the addresses of cards with a memory of their own.
+
+    Where nothing is said of that memory, it is not known what is held there: the host's is another matter.
+    """
     found: dict[str, list[Sighting]] = {}
     for one in seen.found:
         info = parse(one.info)
-        if info is not None:
-            sighting = Sighting(info.client_id, one.pid, info.resident_bytes, info.total_bytes, info.shared_bytes)
-            found.setdefault(info.pdev, []).append(sighting)
+        if info is None:
+            continue
+        said = info.names_card or info.pdev not in with_memory
+        sizes = (info.resident_bytes, info.total_bytes) if said else (None, None)
+        found.setdefault(info.pdev, []).append(Sighting(info.client_id, one.pid, *sizes, info.shared_bytes))
     return found
 
 
+def _has_memory(card: CardIdentity) -> bool:
+    """Its driver tells of memory on it. amdgpu does so of every card, even of a part of a processor."""
+    return card.driver == "amdgpu" or is_discrete(card) is True
+
+
 def parse(text: str) -> FdInfo | None:
-    """The statistics in an fdinfo, or None when it has no client of a PCI card. Unknown keys are ignored."""
+    """The statistics in an fdinfo, or None when it has no client of a PCI card. Unknown keys are ignored.
+
+    The kernel ends every line. Where the last one is not, more is missing: then no size is known.
+    """
     values: dict[str, str] = {}
-    for line in text.splitlines():
+    lines, whole = text.splitlines(), text.endswith("\n")
+    for line in lines if whole else lines[:-1]:
         key, colon, value = line.partition(":")
         if colon and key.startswith("drm-"):
             values[key.rstrip()] = value.strip()
     client = values.get("drm-client-id", "")
     if not values.get("drm-pdev") or not _is_number(client):
         return None
+    if not whole:
+        return FdInfo(values.get("drm-driver", ""), values["drm-pdev"].lower(), int(client), (), ())
     # amdgpu of older kernels prints drm-memory-REGION only: what is resident there.
     legacy = _regions(values, "drm-memory-")
     return FdInfo(

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
@@ -118,20 +119,20 @@ class Examiner:
     def _earlier(self, subject: Subject, who: str, pid: int, age: float) -> Health:
         """Somebody's trial is still there: one at work, or one that hangs."""
         left = any(child.pid == pid for child in self._left)
-        if not left and age <= self._longest + _SPARE:
+        # What another user's process looks like is his word: nobody may have a card given up by it.
+        if not left and (age <= self._limit(subject) + _SPARE or proc.describe(pid)[1] not in _trusted()):
             return _untried(f"{who} is being tried by process {pid} already")
         words = (
             f"{who}: an earlier trial hangs in the driver (process {pid}, for {age:.0f} s), and was not started again"
         )
         return Health(Verdict.WEDGED, words, f"reboot; else {_remedy(subject)}")
 
-    @property
-    def _longest(self) -> float:
-        return self._patience.loads + self._patience.step
+    def _limit(self, subject: Subject) -> int:
+        """Seconds after which a trial of these cards ends itself: each step may have taken all of its time."""
+        return int(self._patience.loads + self._patience.step * (1 + len(subject.cards))) + _SPARE
 
     def _attempt(self, subject: Subject, kind: str, python: str) -> Health:
-        limit = int(self._longest + self._patience.step * len(subject.cards)) + _SPARE
-        argv = (python, self._script, kind, str(limit), *subject.cards)
+        argv = (python, self._script, kind, str(self._limit(subject)), *subject.cards)
         with tempfile.TemporaryFile() as err:
             try:
                 child = _start(argv, subject.environment, err)
@@ -208,6 +209,11 @@ def running(script: str, cards: Sequence[str], root: str = proc.ROOT) -> tuple[i
     return pid, age
 
 
+def _trusted() -> frozenset[str]:
+    """Users whose processes may tell that a card hangs."""
+    return frozenset({proc.user_name(0), proc.user_name(os.geteuid())})
+
+
 def _tries(pid: int, wanted: list[bytes], root: str) -> bool:
     """It runs the script with exactly these cards: `python SCRIPT KIND SECONDS CARD...`."""
     try:
@@ -257,8 +263,9 @@ def _listen(child: "subprocess.Popen[bytes]", patience: Patience) -> tuple[bytes
 
 
 def _kill(child: "subprocess.Popen[bytes]") -> None:
-    """It is its own group's leader and not reaped yet, so the number is still its own."""
-    os.killpg(child.pid, signal.SIGKILL)
+    """It is its own group's leader; whoever waits for it may have reaped it at this moment."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def _last_line(err: IO[bytes]) -> str:

@@ -97,10 +97,12 @@ def _of_the_ended(address: str, pid: int, heirs: tuple[int, ...]) -> str:
 def _heirs(node: str, named: set[int], root: str) -> tuple[int, ...]:
     """Who may keep the memory of a process that has ended: those who have the card open, and are not named.
 
-    Who only reads NVML has the node open as well, but does not map it; where anybody maps it, only those count.
+    Who only reads NVML has the node open as well, but does not map it; where anybody maps it, only those count. Nobody
+    is named for having it open where it may be somebody who cannot be looked into.
     """
     open_at: list[int] = []
     mapped: list[int] = []
+    hidden = False
     for pid in sorted(proc.pids(root)):
         if pid in named or pid == os.getpid():
             continue
@@ -110,5 +112,5 @@ def _heirs(node: str, named: set[int], root: str) -> tuple[int, ...]:
                 if any(path == node for _, path in proc.mappings(pid, root)):
                     mapped.append(pid)
         except PermissionError:
-            continue
-    return tuple(mapped or open_at)
+            hidden = True
+    return tuple(mapped) if mapped or hidden else tuple(open_at)

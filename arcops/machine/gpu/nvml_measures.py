@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from arcops.core.cards.measures import CardReading, Detail, Measure, Quantity
+from arcops.core.cards.measures import HAS_NONE, CardReading, Detail, Measure, Quantity
 from arcops.core.quantity import Known, Reading, Unknown
 from arcops.machine.gpu.nvml import Card, Gauges, Handle, Memory, NvmlError
 
@@ -120,7 +120,7 @@ def _memory(card: Card) -> Memory:
 
 def _fan(card: Card) -> float:
     if card.ask(lambda library, handle: library.nvmlDeviceGetNumFans(handle)) == 0:
-        raise ValueError("this card has no fan of its own")
+        raise ValueError(f"{HAS_NONE} fan of its own")
     return card.ask(lambda library, handle: library.nvmlDeviceGetFanSpeedRPM(handle))
 
 

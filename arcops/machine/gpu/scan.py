@@ -177,10 +177,11 @@ def _excused(one: _Pass, pid: int, error: OSError) -> None:
     """What an error says of a process: it has gone, or may not be looked into. Raises what says nothing of it."""
     if error.errno in proc.OWN_LACK:
         raise error
+    if isinstance(error, (FileNotFoundError, ProcessLookupError)):
+        return
     # The kernel refuses to read a link of a process that ends at this moment with EACCES as well.
-    if isinstance(error, PermissionError):
-        process = proc.stat(pid, one.root)
-        one.unreadable += process is not None and not process.ended and not process.kernel_thread
+    process = proc.stat(pid, one.root)
+    one.unreadable += process is not None and not process.ended and not process.kernel_thread
 
 
 def _sized(root: str) -> bool:

@@ -52,8 +52,11 @@ class CardFacts:
         return self.cards_age > OLD or self.snapshot.stale
 
     def age_of(self, at: float) -> float:
-        """Seconds since something of the cards was read, which is at least as old as the daemon's word."""
-        return max(0.0, self.snapshot.now - at)
+        """Seconds since something of the cards was read, which is at least as old as the daemon's word.
+
+        0 where it never was: then its reason says so.
+        """
+        return max(0.0, self.snapshot.now - at) if at else 0.0
 
 
 def missing(facts: CardFacts, title: str, width: int) -> Lines:

@@ -79,7 +79,7 @@ def _warnings(card: wire.CardGlance, snapshot: Snapshot) -> list[tuple[Piece, ..
     """What an operator should know before any number."""
     found: list[tuple[Piece, ...]] = []
     age = snapshot.now - card.at
-    if age > OLD:
+    if card.at and age > OLD:  # 0: it was never read, and says so itself
         found.append(((f"read {words.duration(age)} ago", Ink.WARN),))
     if card.resets:
         found.append(((f"{card.resets:,} reset{'s' * (card.resets > 1)}", Ink.WARN),))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from arcops import wire, words
-from arcops.core.cards.measures import Quantity
+from arcops.core.cards.measures import HAS_NONE, Quantity
 from arcops.tui.ink import Ink, Line, Lines, length, plain, quiet, rule, strong
 from arcops.tui.panels.card_facts import (
     CardFacts,
@@ -80,7 +80,11 @@ def _sensor(card: wire.CardInfo, sensor: _Sensor, width: int, absent: dict[str, 
     """All its parts side by side, in as many lines as they need; where none is known, that goes to `absent`."""
     known = [(one, one.value) for one in measures(card, sensor.quantity) if one.value is not None]
     if not known:
-        absent.setdefault(absence(card, sensor.quantity), []).append(sensor.name)
+        why = absence(card, sensor.quantity)
+        if why.startswith(HAS_NONE):
+            yield row(sensor.name, (quiet(f"none: {why}"),))
+            return
+        absent.setdefault(why, []).append(sensor.name)
         limit = _limit(card, sensor, "")
         if limit is not None:
             yield row(sensor.name, (plain(f"at most {_figure(sensor, limit)}"),))

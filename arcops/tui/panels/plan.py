@@ -66,10 +66,11 @@ def _bar(plan: wire.PlanInfo, width: int) -> Iterator[Line]:
 def _items(plan: wire.PlanInfo, width: int) -> Iterator[Line]:
     names = max((len(item.name) for item in plan.items), default=0)
     names = max(names, len("others hold now"))
+    drawn = plan.total is not None
     for item in plan.items:
         part = PARTS[item.use]
         yield (
-            (f"{part.value} ", _PARTS[part]),
+            (f"{part.value if drawn else ' '} ", _PARTS[part]),
             plain(f"{item.name:<{names}} {_size(item.bytes):>{_SIZE}}  "),
             quiet(item.basis),
         )
@@ -92,14 +93,7 @@ def _rest(plan: wire.PlanInfo, width: int) -> Iterator[Line]:
         yield from _labelled(
             "longest context", f"{longest} tokens" if longest != "unknown" else longest, "", Ink.PLAIN, width
         )
-        many = words.count(cache.most_sequences)
-        yield from _labelled(
-            "the cache holds",
-            f"{words.count(cache.tokens)} tokens by vLLM's count",
-            f", {many} of the whole context at once",
-            Ink.PLAIN,
-            width,
-        )
+        yield from _labelled("the cache holds", _held(cache), "", Ink.PLAIN, width)
     for one in plan.ceilings[-1:]:
         drafts = "" if one.speculative is None else f", {one.speculative:,.0f} with its drafts"
         yield from _labelled(
@@ -116,6 +110,14 @@ def _rest(plan: wire.PlanInfo, width: int) -> Iterator[Line]:
         yield from _labelled("note", remark, "", Ink.PLAIN, width)
     for advice in plan.advice:
         yield from _labelled("would help", advice, "", Ink.STRONG, width)
+
+
+def _held(cache: wire.PlanCache) -> str:
+    if cache.tokens is None or cache.most_sequences is None:
+        return "unknown, as its size is"
+    many = cache.most_sequences
+    whole = "1 whole context" if many == 1 else f"{many:,} whole contexts at once"
+    return f"{cache.tokens:,} tokens by vLLM's count, {whole}"
 
 
 def _labelled(label: str, said: str, more: str, ink: Ink, width: int) -> Lines:

@@ -198,6 +198,7 @@ def test_the_longest_context_fits_and_a_token_more_does_not(asked: Demand, pool:
 @example(TIGHT, Room(4 * GIB, 0))
 @example(TIGHT, Room(6 * GIB, 2 * GIB))
 @example(replace(TIGHT, pool=100 * MIB), Room(8 * GIB, 0))
+@example(replace(TIGHT, pool=100 * MIB), Room(2 * GIB, 0))
 def test_what_is_advised_fits(asked: Demand, room: Room) -> None:
     plan = plan_of(asked, room)
     for advice in plan.advice:

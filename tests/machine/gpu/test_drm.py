@@ -5,7 +5,8 @@ import pytest
 from arcops.core.cards.holders import Census
 from arcops.core.quantity import Unknown
 from arcops.machine.gpu import CardIdentity
-from arcops.machine.gpu.drm import DrmCensus, parse
+from arcops.machine.gpu.drm import DrmCensus, parse, sightings
+from arcops.machine.gpu.scan import Found, Scan
 from tests.machine.processes import as_nobody
 from tests.trees.procfs import Client
 
@@ -114,3 +115,20 @@ def test_a_user_who_may_not_look_counts_more_processes_as_unreadable_than_root()
     found = look()
     assert found.holdings == found.idle == ()
     assert int(as_nobody(lambda: str(look().unreadable))) > found.unreadable
+
+
+@pytest.mark.parametrize("name", ["CONSTRUCTED_xe_b70_worker_t0.txt", "amdgpu_dgpu_fixture.txt"])
+def test_wherever_an_fdinfo_is_cut_off_its_holder_is_never_taken_for_idle(name: str) -> None:
+    text = sample(name)
+    whole = parse(text)
+    assert whole is not None
+    for end in range(len(text)):
+        scanned = Scan((Found(100, "5", text[:end]),), 0)
+        for one in sightings(scanned, {whole.pdev}).get(whole.pdev, ()):
+            assert one.resident in (None, whole.resident_bytes), repr(text[:end][-60:])
+
+
+def test_a_part_of_a_processor_holds_what_it_uses_of_the_hosts() -> None:
+    info = "drm-client-id:\t7\ndrm-pdev:\t0000:00:02.0\ndrm-total-system0:\t9 MiB\ndrm-resident-system0:\t8 MiB\n"
+    (one,) = sightings(Scan((Found(100, "5", info),), 0), {B70})["0000:00:02.0"]
+    assert (one.resident, one.total) == (8 * MIB, 9 * MIB)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from arcops.core.cards.health import Health, Verdict
+from arcops.machine import proc
 from arcops.machine.gpu import health
 from arcops.machine.gpu.health import Examiner, Patience, Subject, python_of, running
 from tests.fakes.runtime import real_runtime
@@ -224,6 +225,36 @@ def test_a_trial_that_somebody_else_makes_is_left_to_him(runtime: Runtime, scrip
             first.close()
         assert "was ended by SIGKILL" in working.result(60).words
     assert first.pids == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("trusted", "spare", "verdict"),
+    [
+        ({"root", proc.user_name(os.geteuid())}, -1000, Verdict.WEDGED),
+        ({"root", proc.user_name(os.geteuid())}, 1000, Verdict.INCONCLUSIVE),
+        (set[str](), -1000, Verdict.INCONCLUSIVE),
+    ],
+    ids=["past every deadline", "within its time", "of a user who may say anything"],
+)
+def test_a_card_is_given_up_for_a_trial_only_past_its_deadlines_and_never_on_a_strangers_word(
+    runtime: Runtime,
+    script: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+    trusted: set[str],
+    spare: int,
+    verdict: Verdict,
+) -> None:
+    path = script("time.sleep(600)")
+    monkeypatch.setattr(health, "_SPARE", spare)
+    monkeypatch.setattr(health, "_trusted", lambda: frozenset(trusted))
+    with subprocess.Popen([sys.executable, path, "xpu", "600", B70]) as earlier:
+        try:
+            eventually(lambda: running(path, (B70,)), within=60.0)
+            found = Examiner(CALM, path).examine(runtime.subject())
+        finally:
+            earlier.kill()
+    assert f"process {earlier.pid}" in found.words
+    assert found.verdict is verdict
 
 
 @pytest.mark.parametrize(

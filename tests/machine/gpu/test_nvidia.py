@@ -1,5 +1,6 @@
 """Who holds an NVIDIA card, by a library that says what it is told, and processes in a planted /proc."""
 
+import errno
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import pytest
 from arcops.core.cards.attribution import unattributed
 from arcops.core.cards.holders import Census
 from arcops.core.quantity import Known, Reading, Unknown
+from arcops.machine import proc
 from arcops.machine.gpu import CardIdentity, ask_nvidia, nvml, question, reader_for
 from arcops.machine.gpu.base import Roots
 from arcops.machine.gpu.nvidia import NvidiaReader
@@ -254,6 +256,24 @@ def test_a_holder_that_has_ended_is_traced_to_who_still_maps_the_card(processes:
 def test_where_nobody_maps_the_card_those_who_have_it_open_are_named(processes: Processes) -> None:
     processes.add(9, node=True)
     assert held(Library(compute=[Process(7, GIB)]), processes) == ({(9,): GIB}, 0)
+
+
+def test_who_only_has_the_card_open_is_not_named_where_somebody_else_may_not_be_looked_into(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes.add(9, node=True)
+    processes.add(10)
+    descriptors = proc.descriptors
+
+    def refused(pid: int, root: str) -> tuple[tuple[str, str], ...]:
+        if pid == 10:
+            raise PermissionError(errno.EACCES, "not for this user")
+        return descriptors(pid, root)
+
+    monkeypatch.setattr(proc, "descriptors", refused)
+    assert held(Library(compute=[Process(7, GIB)]), processes) == ({(7,): GIB}, 0)
+    processes.add(11, node=True, maps=True)
+    assert held(Library(compute=[Process(7, GIB)]), processes) == ({(11,): GIB}, 0)
 
 
 def test_a_holder_that_nobody_can_be_named_for_is_the_drivers_pid(processes: Processes) -> None:

@@ -50,6 +50,12 @@ def test_an_old_reading_says_its_age():
     assert "read" not in lines(glance())[0]
 
 
+def test_a_card_that_nobody_has_read_yet_has_no_age():
+    line = lines(glance(at=0.0, memory_used=None, absent={"memory_used": "nobody has looked yet"}), width=120)[0]
+    assert "in use: nobody has looked yet" in line
+    assert "ago" not in line
+
+
 def test_several_cards_have_a_line_each_as_far_as_there_is_room():
     cards = (glance(), glance(address=SECOND), glance(address="0001:05:00.0"))
     assert [line.split()[0] for line in lines(*cards, tall=True)] == ["03:00.0", "04:00.0", "0001:05:00.0"]

@@ -47,6 +47,12 @@ def test_absences_are_gathered_by_their_reason():
     )
 
 
+def test_a_fan_that_a_card_does_not_have_is_nothing_unknown():
+    lines = text(cards(card(measures=(measure("fan", None, absent="this card has no fan of its own"),))))
+    assert "fan            none: this card has no fan of its own" in lines
+    assert not any("fan (" in line for line in lines)
+
+
 def test_throttling_names_its_reasons_and_is_no_nought_where_it_is_unknown():
     slow = card(throttling=("power limit", "thermal"))
     assert "! throttled    power limit, thermal" in text(cards(slow))
@@ -64,6 +70,10 @@ def test_a_limit_without_a_value_and_half_a_link_are_told():
 def test_old_readings_say_so():
     assert "· read 1 min 01 s ago ─" in text(cards(), later=60.0)[0]
     assert all(ink is Ink.QUIET for line in drawn(cards(), later=60.0)[1:] for _, ink in line)
+
+
+def test_a_card_that_nobody_has_read_yet_has_no_age():
+    assert "ago" not in text(cards(card(at=0.0)))[0]
 
 
 def test_what_a_driver_says_is_never_markup_nor_an_escape():
