@@ -102,6 +102,17 @@ def test_every_recorded_death_has_its_cause_and_may_be_tried_again(
     assert (got.cause, got.summary, got.deterministic) == (cause, summary, False)
 
 
+def test_weights_that_a_checkpoint_lacks_are_named() -> None:
+    missing = "{'visual.blocks.1.norm2.weight', 'visual.merger.norm.bias'}"
+    got = judge([engine(f"ValueError: Following weights were not initialized from checkpoint: {missing}")])
+    assert (got.cause, got.deterministic) == (Cause.CORRUPT_WEIGHTS, True)
+    assert (
+        got.summary
+        == "the checkpoint lacks weights that the model wants (visual.blocks.1.norm2.weight and perhaps more)"
+    )
+    assert "language_model_only" in got.hint
+
+
 def test_the_largest_context_that_fits_is_told() -> None:
     assert judge(log_of("gpu_err_no_cache_room")).fits_context == 3200
     assert "max_model_len up to 3200 fits" in judge(log_of("gpu_err_no_cache_room")).hint

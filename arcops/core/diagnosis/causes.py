@@ -122,6 +122,12 @@ RULES: tuple[Rule, ...] = (
         "compare the files' sizes with their origin, and fetch the model again",
     ),
     _rule(
+        Cause.CORRUPT_WEIGHTS,
+        r"Following weights were not initialized from checkpoint: \{'(?P<what>[^']{1,120})'",
+        "the checkpoint lacks weights that the model wants ({what} and perhaps more)",
+        "fetch the model again; for one that came without its vision part, set model.language_model_only",
+    ),
+    _rule(
         Cause.CONTEXT_TOO_LONG,
         r"max_model_len \((?P<asked>\d{1,12})\) is greater than the derived max_model_len"
         r" \(\w{1,60}=(?P<fits>\d{1,12})",
