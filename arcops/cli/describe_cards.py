@@ -107,7 +107,7 @@ def _holders(card: wire.CardInfo, now: float, width: int) -> list[str]:
         return _wrapped("held by", words.unknown(words.clean(card.census_absent)), width)
     lines: list[str] = []
     for one in census.holdings:
-        kind = kind_of(one)
+        kind = one.kind
         size = "? MiB" if one.resident is None else words.mebibytes(one.resident)
         lines.append(f"{size:>13}  {paint(f'{kind:<8}', _STYLES[kind])} {_users(one.users)[: max(20, width - 38)]}")
     lines += _nobodys(census)
@@ -129,11 +129,6 @@ def _nobodys(census: wire.CardCensus) -> Iterator[str]:
         little = census.holdings and not census.unreadable and census.unattributed <= AGREES
         why = " (sources may differ)" if little else ""
         yield f"{words.mebibytes(census.unattributed):>13}  that nobody can be named for{why}"
-
-
-def kind_of(one: wire.CardHolding) -> str:
-    """`ours`, `allowed` or `foreign`."""
-    return "ours" if one.ours else "allowed" if one.allowed else "foreign"
 
 
 def _users(users: Sequence[wire.CardUser]) -> str:

@@ -49,6 +49,11 @@ class CardHolding(msgspec.Struct, frozen=True, kw_only=True):
     allowed: bool = False
     """Somebody else's, and the profile lets its command hold memory beside us (`device.allow_holders`)."""
 
+    @property
+    def kind(self) -> str:
+        """`ours`, `allowed` or `foreign`."""
+        return "ours" if self.ours else "allowed" if self.allowed else "foreign"
+
 
 class CardCensus(msgspec.Struct, frozen=True, kw_only=True):
     """Who holds a card's memory, as of one look."""

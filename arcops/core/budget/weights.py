@@ -1,9 +1,8 @@
 """A checkpoint's weights: what its tensors take on a card, without what the launch leaves out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from math import prod
 from typing import Final
 
 _SIGHT: Final = ("visual.", "vision_tower.", "vision_model.", "audio_tower.", "audio_model.", "multi_modal_projector.")
@@ -89,11 +88,6 @@ def active(weights: Weights, experts: int, used: int, *, tied: bool) -> int:
     read = weights.of(Share.TARGET)
     read += weights.of(Share.EXPERTS) * used // experts if experts else weights.of(Share.EXPERTS)
     return read + (weights.of(Share.EMBEDDING) if tied else 0)
-
-
-def elements(shape: Sequence[int]) -> int:
-    """How many a tensor has."""
-    return prod(shape)
 
 
 def _is_whole(tensor: Tensor) -> bool:

@@ -104,17 +104,12 @@ def _held(census: wire.CardCensus) -> dict[str, float]:
     """Bytes by kind, of what is known."""
     held = dict.fromkeys(_KINDS, 0.0)
     for one in census.holdings:
-        held[kind_of(one)] += one.resident or 0
+        held[one.kind] += one.resident or 0
     return held
 
 
-def kind_of(one: wire.CardHolding) -> str:
-    """`ours`, `foreign` or `allowed`."""
-    return "ours" if one.ours else "allowed" if one.allowed else "foreign"
-
-
 def _holders(census: wire.CardCensus, width: int) -> Iterator[Line]:
-    by_kind = sorted(census.holdings, key=lambda one: list(_KINDS).index(kind_of(one)))
+    by_kind = sorted(census.holdings, key=lambda one: list(_KINDS).index(one.kind))
     for one in by_kind[:_MOST_ROWS]:
         yield _holder(one)
     rest = by_kind[_MOST_ROWS:]
@@ -134,7 +129,7 @@ def _holders(census: wire.CardCensus, width: int) -> Iterator[Line]:
 
 
 def _holder(one: wire.CardHolding) -> Line:
-    kind = kind_of(one)
+    kind = one.kind
     sign, ink = _KINDS[kind]
     size = (f"{'unknown':>{_SIZE}}", Ink.STRONG) if one.resident is None else _size(one.resident)
     return ((f"{sign} ", ink), (kind.ljust(LABEL - 2), ink), size, plain(f"  {_users(one.users)}"))
