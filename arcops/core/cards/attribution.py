@@ -130,8 +130,8 @@ def _notes(look: Look, holdings: tuple[Holding, ...]) -> tuple[str, ...]:
     if isinstance(look.used, Known) and least > look.used.value + AGREES:
         who, whose = ("1 holder has", "its") if len(holdings) == 1 else (f"{len(holdings)} holders have", "their")
         found.append(
-            f"card {look.address} contradicts itself: {who} at least {_mib(least)} of it by {whose} own account, and"
-            f" {_mib(look.used.value)} are in use by the driver's"
+            f"card {look.address} contradicts itself: {who} at least {mib(least)} of it by {whose} own account, and"
+            f" {mib(look.used.value)} are in use by the driver's"
         )
     return tuple(found)
 
@@ -143,5 +143,6 @@ def _who(one: Holding) -> str:
     return f"pid {first.pid} ({first.command})" if first.command else f"pid {first.pid}"
 
 
-def _mib(size: int) -> str:
+def mib(size: int) -> str:
+    """Bytes for a person, in the unit that cards are spoken of in."""
     return f"{size / MIB:,.0f} MiB"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from arcops.core.cards import attribution
-from arcops.core.cards.attribution import AGREES, MIB
+from arcops.core.cards.attribution import AGREES, MIB, mib
 from arcops.core.cards.holders import Census, Holding
 from arcops.core.quantity import Known, Reading, Unknown
 
@@ -165,12 +165,12 @@ def notes(card: Occupancy) -> tuple[str, ...]:
     """What a reader should know of this look, a sentence each: what could not be seen, and what contradicts itself."""
     found, used, left = list(card.census.notes), card.census.used, unattributed(card)
     if card.census.unreadable and isinstance(left, Known) and left.value:
-        found.append(f"{_mib(left.value)} of card {card.address} are in use, and nobody can be named for them")
+        found.append(f"{mib(left.value)} of card {card.address} are in use, and nobody can be named for them")
     if isinstance(used, Unknown):
         how = f"how much of card {card.address} is in use cannot be read ({used.reason})"
         found.append(f"{how}: it is judged by its holders alone")
     elif isinstance(card.total, Known) and used.value > card.total.value:
-        more = f"{_mib(used.value)} are in use, and it has {_mib(card.total.value)}"
+        more = f"{mib(used.value)} are in use, and it has {mib(card.total.value)}"
         found.append(f"card {card.address} contradicts itself: {more}")
     return tuple(found)
 
@@ -256,9 +256,9 @@ def _ghostly(ghosts: Sequence[Holding], address: str) -> str:
 def _nobodys(card: Occupancy, left: int) -> str:
     """Memory that nobody is named for: how much, held against what, and why nobody is."""
     if card.baseline is None:
-        against = f"more than the {_mib(_drivers_own(card))} that a driver may have for itself"
+        against = f"more than the {mib(_drivers_own(card))} that a driver may have for itself"
     else:
-        against = f"{_mib(max(0, left - card.baseline))} more than when it is idle"
+        against = f"{mib(max(0, left - card.baseline))} more than when it is idle"
     ghosts, hidden = _ghosts(card), card.census.unreadable
     if ghosts:
         why = _ghostly(ghosts, card.address)
@@ -266,15 +266,11 @@ def _nobodys(card: Occupancy, left: int) -> str:
         why = f"{hidden} processes of other users may not be looked into"
     else:
         why = "everybody here was looked at, so that another container has it, or the driver keeps it"
-    return f"{_mib(left)} of card {card.address} are in use, {against}, and nobody can be named for it: {why}"
+    return f"{mib(left)} of card {card.address} are in use, {against}, and nobody can be named for it: {why}"
 
 
 def _size(holding: Holding) -> str:
     if holding.resident is None:
         return "memory"
     evicted = (holding.total or 0) - holding.resident
-    return f"{_mib(holding.resident)}{f' (and {_mib(evicted)} evicted)' if evicted >= MIB else ''}"
-
-
-def _mib(size: int) -> str:
-    return f"{size / MIB:,.0f} MiB"
+    return f"{mib(holding.resident)}{f' (and {mib(evicted)} evicted)' if evicted >= MIB else ''}"
