@@ -34,6 +34,10 @@ COMMANDS: list[tuple[str, str, str]] = [
     ("init", "arcops.cli.init:init", "Write a first configuration from what this machine has."),
     ("service", "arcops.cli.service:app", "Install and run the supervisor as a service of systemd."),
     ("doctor", "arcops.cli.doctor:doctor", "Look for what is wrong with this machine, and say what helps."),
+    ("bench", "arcops.cli.bench:app", "Measure a server, with proof of identity, and compare what was measured."),
+    ("soak", "arcops.cli.soak:soak", "Keep a server busy with mixed clients, and count what goes wrong."),
+    ("env", "arcops.cli.env:app", "Record what a profile's runtime really is, and what has changed."),
+    ("qualify", "arcops.cli.qualify:qualify", "Hold a profile to its gates before it replaces what works."),
     ("tui", "arcops.cli.tui:tui", "Show the operator's screen."),
     ("record", "arcops.cli.record:record", "Record what the daemon says, to be played on the screen."),
 ]

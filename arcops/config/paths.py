@@ -114,6 +114,16 @@ class Paths:
         return self.state_dir / "footprints"
 
     @property
+    def records(self) -> Path:
+        """What was measured, and what was qualified: a file for each run."""
+        return self.state_dir / "records"
+
+    @property
+    def environments(self) -> Path:
+        """The environments that launches ran in: a file for each, named by its digest."""
+        return self.state_dir / "environments"
+
+    @property
     def screen(self) -> Path:
         """How the operator wants the screen to look; one file for all instances of a user."""
         return self.state_dir.parent / "screen.json"

@@ -57,6 +57,7 @@ from arcops.wire.plan import (
 from arcops.wire.state import (
     BackendInfo,
     DaemonInfo,
+    EnvironmentInfo,
     FailureInfo,
     OrderInfo,
     OutcomeInfo,
@@ -79,6 +80,7 @@ __all__ = [
     "CardUser",
     "Cards",
     "DaemonInfo",
+    "EnvironmentInfo",
     "ErrorInfo",
     "Event",
     "Events",

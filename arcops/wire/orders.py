@@ -17,6 +17,8 @@ class SwitchRequest(Message, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dry_run: bool = False
     force: bool = False
     """Even if it does not fit its cards, by the plan of its memory."""
+    qualified: bool = False
+    """Only if the profile has passed `arcops qualify` in the very environment that it would run in."""
 
 
 class StopRequest(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,6 +34,8 @@ class RestartRequest(Message, frozen=True, kw_only=True, forbid_unknown_fields=T
     replace: bool = False
     force: bool = False
     """Even if it does not fit its cards, by the plan of its memory."""
+    fresh_caches: bool = False
+    """With compile caches of its own, empty, that go with the launch: nothing of an earlier launch is reused."""
 
 
 class Accepted(Message, frozen=True, kw_only=True):

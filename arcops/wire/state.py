@@ -105,6 +105,20 @@ class OutcomeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Why the backend failed, in one word as in `FailureInfo`; null where none did, or an earlier daemon knew it."""
 
 
+class EnvironmentInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What the backend's runtime really is, as it was recorded at its launch."""
+
+    launch_id: str
+    digest: str | None
+    """Of the environment, `sha256:`...; null while it is still being recorded, or where it cannot be."""
+    qualified: bool | None
+    """The profile has passed `arcops qualify` in this very environment; null while that is not known."""
+    since_qualified: tuple[str, ...] = ()
+    """What has changed since the environment in which it last passed, a line each; empty where it never did."""
+    unread: tuple[str, ...] = ()
+    """What of it could not be read, a sentence each."""
+
+
 class Status(Message, frozen=True, kw_only=True):
     """Everything about the instance, now."""
 
@@ -136,5 +150,7 @@ class Status(Message, frozen=True, kw_only=True):
     """Null from a daemon that does not say."""
     notes: tuple[str, ...] = ()
     """What it cannot see from where it is, for as long as it runs there: to be known, no reason to act."""
+    environment: EnvironmentInfo | None = None
+    """Of what runs; null where nothing does, or from a daemon that does not record it."""
     cards: tuple[CardGlance, ...] = ()
     """The cards of what runs or is ordered, at the daemon's last look; empty where there are none, or none was read."""
