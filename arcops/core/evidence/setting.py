@@ -83,6 +83,18 @@ class Befallen:
 
 
 @dataclass(frozen=True, slots=True)
+class CeilingAt:
+    """How fast one sequence could decode at a depth if the cards did nothing but read what a token needs."""
+
+    depth: int
+    """Tokens in the cache."""
+    plain: float
+    """Tokens per second without speculation."""
+    speculative: float | None
+    """With the mean accepted length that was measured; None without speculation, or where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """All of it, for one record."""
 
@@ -93,5 +105,7 @@ class Setting:
     befallen: tuple[Befallen, ...] = ()
     watched_by: str = "nobody"
     """Who looked for resets and read the cards: `daemon`, `client` (this machine's own kernel log), `nobody`."""
+    ceilings: tuple[CeilingAt, ...] = ()
+    """By `arcops plan`'s arithmetic, for the run's depths; empty where checkpoint or bandwidth are not known."""
     unwatched: str = ""
     """What could not be watched, and why, in words."""
