@@ -20,6 +20,8 @@ M = TypeVar("M", bound=msgspec.Struct)
 
 ANSWER_WITHIN = 30.0
 """Seconds: a daemon that takes longer for a plain answer is not well."""
+QUALIFIED_WITHIN = 420.0
+"""Seconds for an order that has to be qualified: its environment is read first, within five minutes."""
 ACCEPTED_WITHIN = 120.0
 """Seconds for an order to be accepted: the profile's setup script is run first, and may take a minute."""
 STREAM_SILENCE = 30.0
@@ -31,6 +33,7 @@ SERVICE_UNAVAILABLE = 503
 _BASE = "http://arcops"
 _TIMEOUT = httpx.Timeout(ANSWER_WITHIN, connect=5.0)
 _ORDER_TIMEOUT = httpx.Timeout(ACCEPTED_WITHIN, connect=5.0)
+_QUALIFIED_TIMEOUT = httpx.Timeout(QUALIFIED_WITHIN, connect=5.0)
 _STREAM_TIMEOUT = httpx.Timeout(ANSWER_WITHIN, connect=5.0, read=STREAM_SILENCE)
 
 
@@ -97,6 +100,10 @@ class Client:
         """What is known of the machine's cards; `everybody`: who holds their memory is looked for in every process."""
         return self._get(_cards_path(everybody), wire.Cards)
 
+    def environment(self) -> wire.EnvironmentPage:
+        """What the backend's runtime really is, as it was recorded at its launch."""
+        return self._get("/v1/environment", wire.EnvironmentPage)
+
     def metrics(self) -> str:
         """arcops' own figures in Prometheus' text format."""
         with _as_errors(self._socket):
@@ -106,7 +113,8 @@ class Client:
             return answer.text
 
     def switch(self, request: wire.SwitchRequest) -> wire.Accepted:
-        return self._post("/v1/switch", request)
+        timeout = _QUALIFIED_TIMEOUT if request.qualified else _ORDER_TIMEOUT
+        return self._tell("/v1/switch", request, wire.Accepted, timeout)
 
     def stop(self, request: wire.StopRequest) -> wire.Accepted:
         return self._post("/v1/stop", request)
@@ -142,10 +150,10 @@ class Client:
     def _post(self, path: str, request: msgspec.Struct) -> wire.Accepted:
         return self._tell(path, request, wire.Accepted)
 
-    def _tell(self, path: str, request: msgspec.Struct, kind: type[M]) -> M:
+    def _tell(self, path: str, request: msgspec.Struct, kind: type[M], timeout: httpx.Timeout = _ORDER_TIMEOUT) -> M:
         with _as_errors(self._socket):
             content = wire.encode(request)
-            answer = self._http.post(path, content=content, headers=_JSON, timeout=_ORDER_TIMEOUT)
+            answer = self._http.post(path, content=content, headers=_JSON, timeout=timeout)
             return _decoded(answer, kind)
 
     def _follow(self, path: str, kind: type[M]) -> Iterator[M]:
@@ -195,7 +203,7 @@ class LiveClient:
         return await self._get(_cards_path(everybody), wire.Cards)
 
     async def switch(self, request: wire.SwitchRequest) -> wire.Accepted:
-        return await self._post("/v1/switch", request)
+        return await self._post("/v1/switch", request, _QUALIFIED_TIMEOUT if request.qualified else _ORDER_TIMEOUT)
 
     async def stop(self, request: wire.StopRequest) -> wire.Accepted:
         return await self._post("/v1/stop", request)
@@ -220,10 +228,12 @@ class LiveClient:
         with _as_errors(self._socket):
             return _decoded(await self._http.get(path), kind)
 
-    async def _post(self, path: str, request: msgspec.Struct) -> wire.Accepted:
+    async def _post(
+        self, path: str, request: msgspec.Struct, timeout: httpx.Timeout = _ORDER_TIMEOUT
+    ) -> wire.Accepted:
         with _as_errors(self._socket):
             content = wire.encode(request)
-            answer = await self._http.post(path, content=content, headers=_JSON, timeout=_ORDER_TIMEOUT)
+            answer = await self._http.post(path, content=content, headers=_JSON, timeout=timeout)
             return _decoded(answer, wire.Accepted)
 
     async def _follow(self, path: str, kind: type[M]) -> AsyncIterator[M]:

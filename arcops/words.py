@@ -10,6 +10,8 @@ from arcops.core.rates import Quantile
 
 WIDE = 1.25
 """A bucket whose upper bound is more than this many times the lower one is shown by its bounds, not by an estimate."""
+ENVIRONMENT_NAMES = 3
+"""Changes of an environment that a line names."""
 NUMBERS_OLD_AFTER = 3.0
 """Seconds after which the server's numbers are said to be old: the daemon scrapes once a second."""
 MAX_LINE = 2000
@@ -37,6 +39,41 @@ def sentence(status: wire.Status, now: float | None = None) -> str:
     what = clean(f"{status.phase} {profile}" if profile else status.phase)
     age = (status.at if now is None else now) - status.since
     return f"{what} for {duration(age)}: {clean(status.reason)}"
+
+
+def environment(info: wire.EnvironmentInfo) -> str:
+    """How the environment of what runs stands, in one line: `since it last qualified, 2 things have changed: ...`.
+
+    Empty while it is only not known yet.
+    """
+    unread = "; ".join(map(clean, info.unread[:ENVIRONMENT_NAMES]))
+    if info.digest is None:
+        return unread
+    if info.qualified:
+        return f"qualified ({digest(info.digest)})"
+    if info.qualified is None:
+        return f"whether it has qualified is not known{f': {unread}' if unread else ''}"
+    if info.qualified_in is None:
+        return "never qualified"
+    if info.qualified_in == info.digest:
+        return "has failed since it qualified"
+    return f"since it last qualified, {changed(info.changes, info.since_qualified)}"
+
+
+def changed(count: int | None, lines: tuple[str, ...]) -> str:
+    """`4 things have changed: ...; ...; ...; and 1 more`, of the first changes between two environments; None and 0 for
+    two that differ in what is not known."""
+    if not count:
+        return "something has changed, and what is not known"
+    named = lines[:ENVIRONMENT_NAMES]
+    more = f"; and {count - len(named)} more" if count > len(named) else ""
+    things = "1 thing has" if count == 1 else f"{count} things have"
+    return f"{things} changed: {'; '.join(map(clean, named))}{more}"
+
+
+def digest(text: str) -> str:
+    """A digest, as far as a person needs it to tell it from others: `4f1c0a9be2d7`."""
+    return clean(text.removeprefix("sha256:")[:12])
 
 
 def duration(seconds: float) -> str:

@@ -15,6 +15,8 @@ def status_lines(status: wire.Status) -> list[str]:
         lines += _rows(_backend(status, status.backend))
     if status.start is not None:
         lines += _rows([("loading", loading(status.start))])
+    environment = "" if status.environment is None else words.environment(status.environment)
+    lines += _rows([("environment", environment)] if environment else [])
     if status.backend is not None and status.phase in ("serving", "suspect", "draining"):
         lines += _rows(_numbers(status))
     lines += _rows(_machine(status))
@@ -55,7 +57,7 @@ def _failure(failure: wire.FailureInfo) -> list[tuple[str, str]]:
 
 def _backend(status: wire.Status, backend: wire.BackendInfo) -> list[tuple[str, str]]:
     pid = "not known yet" if backend.pid is None else str(backend.pid)
-    adopted = ", adopted" if backend.adopted else ""
+    adopted = (", adopted" if backend.adopted else "") + (", fresh caches" if backend.fresh_caches else "")
     processes = f"{words.count(backend.processes)} processes" + (
         " (nobody has looked yet)" if backend.processes is None else ""
     )

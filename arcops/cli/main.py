@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Annotated, Protocol, cast
+from typing import Annotated, ClassVar, Protocol, cast
 
 import typer
 from typer.core import TyperGroup
@@ -34,7 +34,7 @@ COMMANDS: list[tuple[str, str, str]] = [
     ("init", "arcops.cli.init:init", "Write a first configuration from what this machine has."),
     ("service", "arcops.cli.service:app", "Install and run the supervisor as a service of systemd."),
     ("doctor", "arcops.cli.doctor:doctor", "Look for what is wrong with this machine, and say what helps."),
-    ("bench", "arcops.cli.bench:app", "Measure a server, with proof of identity, and compare what was measured."),
+    ("bench", "arcops.cli.bench:app", "Measure a server with proof of identity, and compare the records."),
     ("soak", "arcops.cli.soak:soak", "Keep a server busy with mixed clients, and count what goes wrong."),
     ("env", "arcops.cli.env:app", "Record what a profile's runtime really is, and what has changed."),
     ("qualify", "arcops.cli.qualify:qualify", "Hold a profile to its gates before it replaces what works."),
@@ -53,13 +53,15 @@ class HelpWriter(Protocol):
 
 
 class LazyCommands(TyperGroup):
-    """The commands of `COMMANDS`, each imported when it is asked for by name."""
+    """The commands of a table, each imported when it is asked for by name."""
+
+    TABLE: ClassVar[list[tuple[str, str, str]]] = COMMANDS
 
     def list_commands(self, ctx: object) -> list[str]:
-        return [name for name, _, _ in COMMANDS]
+        return [name for name, _, _ in self.TABLE]
 
     def get_command(self, ctx: object, cmd_name: str):
-        for name, target, summary in COMMANDS:
+        for name, target, summary in self.TABLE:
             if name == cmd_name:
                 command = get_command(_load(target, summary))
                 command.name = name
@@ -75,7 +77,7 @@ class LazyCommands(TyperGroup):
 
     def format_commands(self, ctx: object, formatter: HelpWriter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, _, summary in COMMANDS])
+            formatter.write_dl([(name, summary) for name, _, summary in self.TABLE])
 
 
 def _load(target: str, summary: str) -> typer.Typer:

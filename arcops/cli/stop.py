@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from arcops import wire
+from arcops import wire, words
+from arcops.cli import output
 from arcops.cli.connect import client_of
 from arcops.cli.durations import drain_of
 from arcops.cli.follow import see_through
@@ -27,8 +28,14 @@ def restart(
     wait: Wait = True,
     replace: Annotated[bool, typer.Option("--replace", help="Overtake an order that is under way.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Even if it does not fit, by `arcops plan`.")] = False,
+    fresh_caches: Annotated[
+        bool, typer.Option("--fresh-caches", help="With empty compile caches, for this launch alone.")
+    ] = False,
 ) -> None:
     """Run the ordered profile anew, as its file says now; forgives a latched failure."""
+    request = wire.RestartRequest(drain=drain_of(drain, now), replace=replace, force=force, fresh_caches=fresh_caches)
     with client_of(ctx) as client:
-        request = wire.RestartRequest(drain=drain_of(drain, now), replace=replace, force=force)
-        see_through(client, client.restart(request), wait=wait)
+        accepted = client.restart(request)
+        for sentence in accepted.plan:
+            output.note(words.clean(sentence))
+        see_through(client, accepted, wait=wait)

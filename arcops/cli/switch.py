@@ -25,6 +25,9 @@ def switch(
         bool, typer.Option("--rollback/--no-rollback", help="Return to the previous profile if this one fails.")
     ] = True,
     force: Annotated[bool, typer.Option("--force", help="Even if it does not fit, by `arcops plan`.")] = False,
+    qualified: Annotated[
+        bool, typer.Option("--qualified", help="Only if it has passed `arcops qualify` in this very environment.")
+    ] = False,
 ) -> None:
     """Run PROFILE instead of what runs now: checked first, then drained, stopped, started and proved."""
     request = wire.SwitchRequest(
@@ -34,8 +37,11 @@ def switch(
         rollback=rollback,
         dry_run=dry_run,
         force=force,
+        qualified=qualified,
     )
     with client_of(ctx) as client:
+        if qualified:
+            output.note(f"reading the environment that {profile} would run in; the first time this takes a while")
         accepted = client.switch(request)
         if dry_run:
             output.data("\n".join(f"{number}. {step}" for number, step in enumerate(accepted.plan, 1)))

@@ -124,6 +124,12 @@ class Paths:
         return self.state_dir / "environments"
 
     @property
+    def hashes(self) -> Path:
+        """Hashes of files that were read, and by what each is known again; one file for all instances of a user. It may
+        be removed, which costs the next look at an environment its speed."""
+        return self.state_dir.parent / "hashes"
+
+    @property
     def screen(self) -> Path:
         """How the operator wants the screen to look; one file for all instances of a user."""
         return self.state_dir.parent / "screen.json"

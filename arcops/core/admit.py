@@ -32,6 +32,8 @@ class Request:
     rollback: bool = True
     fallback: Launch | None = None
     """What the profile's `on_failure` names."""
+    fresh_caches: bool = False
+    """Of a restart: its launch has empty compile caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ def _switch_to(state: State, launch: Launch, request: Request, order_id: int, ru
         committed=False,
         previous=_standing(state.order),
         returns=request.rollback and _worth_returning_to(state),
+        fresh_caches=request.fresh_caches,
     )
     return accept(state, order)
 

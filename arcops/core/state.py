@@ -55,6 +55,8 @@ class Order:
     committed: bool = True
     previous: "Order | None" = None
     returns: bool = False
+    fresh_caches: bool = False
+    """Its launch has empty compile caches of its own. Of the order while it is under way, and of no later launch."""
 
     @property
     def unread(self) -> bool:

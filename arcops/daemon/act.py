@@ -1,11 +1,10 @@
 """Performs actions. Small and dumb: whether and why is `core/decide`'s business."""
 
-import asyncio
 import os
 import secrets
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import assert_never
 
 from arcops.config.locate import NotHereError
@@ -31,7 +30,6 @@ from arcops.core.decide.moves import unwanted
 from arcops.core.errors import ArcopsError, BlockedError
 from arcops.core.launch import Launch, environment_of
 from arcops.core.phase import Phase
-from arcops.core.quantity import Known, Reading, Unknown
 from arcops.core.state import Order, State
 from arcops.core.world import Backend, Holder
 from arcops.daemon.aside import on_a_thread
@@ -44,13 +42,12 @@ from arcops.daemon.leavings import UNREAD, may_live, shows_itself, who
 from arcops.daemon.looks import Looks
 from arcops.daemon.scene import Scene
 from arcops.daemon.scraper import Scraper
+from arcops.daemon.setups import Setups
 from arcops.daemon.trials import Trials
-from arcops.machine import backend_log, cgroup, environment, process, record, spawn
+from arcops.machine import backend_log, cgroup, process, record, spawn
 from arcops.machine.lock import Locks, name_holders
 from arcops.machine.record import LaunchRecord, StandsInFor, Unbelievable
 
-SETUP_WITHIN = 60.0
-"""Seconds for a setup script; oneAPI's takes one or two."""
 BLOCKED_PAUSE = 1.0
 """Seconds between two looks for a holder that has gone: each reads every process's descriptors."""
 NAMED_AGAIN = 10.0
@@ -88,10 +85,7 @@ class Actor:
         self._named: tuple[str, float] = ("", 0.0)
         """The taken lock whose holders `lock_holders` are, and when they were found."""
         self.live: LiveBackend | None = None
-        self.setups: dict[str, Mapping[str, str]] = {}
-        """The environment that each setup script has made, by its path."""
-        self._unprepared: dict[str, Unknown] = {}
-        self._preparing: dict[str, asyncio.Task[None]] = {}
+        self.setups = Setups(clock, wake)
         self.trouble: str | None = None
         self.tell_served: Callable[[LiveBackend], None] = lambda _: None
         """Is told of a launch that serves for the first time."""
@@ -171,13 +165,13 @@ class Actor:
                 self.locks.release()
                 return True
             case Prepare(launch=launch):
-                self._prepare(launch)
+                self.setups.prepare(launch)
                 return False
             case Look(deep=deep):
                 self._look(state, deep)
                 return False
             case Spawn(launch=launch):
-                await self._spawn(launch, stands_in_for(state.order))
+                await self._spawn(launch, state.order)
                 return True
             case Terminate(target=target):
                 self._terminate(target, state)
@@ -224,18 +218,12 @@ class Actor:
         """What was begun beside the loop tells nobody any more."""
         self._scene.close()
         self.trials.close()
-        environment.end_all()
+        self.setups.close()
 
     def ours(self) -> frozenset[int]:
         """Pids of our backend, read afresh, and of a trial of its card; from any thread. Raises OSError."""
         live = self.live
         return self.trials.pids if live is None else self.trials.pids.union(live.members())
-
-    def setup_of(self, launch: Launch | None) -> Reading[None]:
-        """Whether what the launch's setup script makes is there, or why not and since when."""
-        if launch is None or launch.setup is None or launch.setup in self.setups:
-            return Known(None, self._clock.monotonic())
-        return self._unprepared.get(launch.setup, Unknown("the setup script was not run yet", float("-inf")))
 
     def _look(self, state: State, deep: bool) -> None:
         launch = self.live.record.launch if self.live is not None else state.order.wanted
@@ -268,7 +256,7 @@ class Actor:
         elif taken != self._named[0] or now - self._named[1] >= NAMED_AGAIN:
             self._named, self.lock_holders = (taken, now), name_holders(taken)
 
-    async def _spawn(self, launch: Launch, instead: StandsInFor | None) -> None:
+    async def _spawn(self, launch: Launch, order: Order) -> None:
         """The record first: a crash between the two must lose nothing."""
         launch_id = f"{time.strftime('%Y%m%d%H%M%S', time.gmtime(self._clock.wall()))}-{secrets.token_hex(2)}"
         enclosure = await on_a_thread(cgroup.choose, self._paths.instance, launch_id, os.environ)
@@ -282,7 +270,8 @@ class Actor:
             log_path=str(self._paths.log_dir / f"{launch_id}.log"),
             spawned_at=self._clock.wall(),
             spawned_monotonic=self._clock.monotonic(),
-            stands_in_for=instead,
+            stands_in_for=stands_in_for(order),
+            fresh_caches=order.fresh_caches and not order.committed,
         )
         try:
             record.write(str(self._paths.record), entry)
@@ -319,23 +308,6 @@ class Actor:
             checkpoints=self._checkpoints,
         )
 
-    def _prepare(self, launch: Launch) -> None:
-        """Begin to run the setup script, unless that is under way; the loop is woken when it has ended."""
-        script = launch.setup
-        if script is not None and script not in self._preparing:
-            task = asyncio.create_task(self._source(script))
-            self._preparing[script] = task
-            task.add_done_callback(lambda _: self._preparing.pop(script))
-
-    async def _source(self, script: str) -> None:
-        at = self._clock.monotonic()
-        try:
-            self.setups[script] = await on_a_thread(environment.sourced, script, os.environ, SETUP_WITHIN)
-        except (OSError, ArcopsError) as error:
-            reason = error.message if isinstance(error, ArcopsError) else str(error)
-            self._unprepared[script] = Unknown(reason, at)
-        self._wake()
-
     def _start(self, live: LiveBackend, key: str | None) -> "subprocess.Popen[bytes]":
         """The keeper, in the enclosure, with the locks' descriptors and everything into the log. Raises OSError."""
         entry = live.record
@@ -352,8 +324,7 @@ class Actor:
 
     def _environment(self, launch: Launch, key: str | None) -> dict[str, str]:
         """The backend's environment; the API key goes there, never into argv, where every user could read it."""
-        setup: Mapping[str, str] = {} if launch.setup is None else self.setups[launch.setup]
-        variables = environment_of(os.environ, setup, launch)
+        variables = environment_of(os.environ, self.setups.made(launch), launch)
         if key is not None:
             variables["VLLM_API_KEY"] = key
         return variables

@@ -28,6 +28,7 @@ class Belongings:
     def __init__(self, launch: LaunchRecord, monotonic: Callable[[], float]) -> None:
         self._launch_id = launch.launch_id
         self._folder = launch_folder.of(launch.status_path)
+        self._fresh_caches = launch.fresh_caches
         self._since = launch.spawned_at
         self._monotonic = monotonic
         self._noting: threading.Thread | None = None
@@ -41,8 +42,14 @@ class Belongings:
         return self._lost or self._unnoted
 
     def make(self, environment: Mapping[str, str], own: Collection[str]) -> dict[str, str]:
-        """The backend's environment with the folders made for it. `own`: the variables that its profile sets."""
-        made = launch_folder.make(self._folder, environment, own)
+        """The backend's environment with the folders made for it. `own`: the variables that its profile sets.
+
+        Raises OSError where it is to have fresh compile caches and cannot.
+        """
+        try:
+            made = launch_folder.make(self._folder, environment, own, fresh_caches=self._fresh_caches)
+        except OSError as error:
+            raise OSError(f"no fresh compile caches: {error.strerror}: {error.filename}") from error
         self._lost = made.lost
         if made.elsewhere is not None:
             _log.info("sockets", launch=self._launch_id, elsewhere=made.elsewhere)

@@ -32,6 +32,10 @@ def exposition(status: wire.Status, turns: int, cards: wire.Cards | None = None)
         "arcops_backend_processes": ("Processes of the backend.", _of_backend(status, "processes")),
         "arcops_backend_spawn_time_seconds": ("When the backend was spawned.", _of_backend(status, "spawned_at")),
         "arcops_lingering": ("1 if user services survive a logout.", _flag(status.lingering)),
+        "arcops_environment_qualified": (
+            "1 if the backend's profile has qualified in the environment that it runs in.",
+            None if status.environment is None else _flag(status.environment.qualified),
+        ),
         "arcops_trouble": ("Things that the supervisor cannot do right now.", float(len(status.trouble))),
     }
     for name, (words, value) in numbers.items():
@@ -39,6 +43,10 @@ def exposition(status: wire.Status, turns: int, cards: wire.Cards | None = None)
             Gauge(name, words, registry=registry).set(value)
     if status.order.profile is not None:
         Info("arcops_order", "What is ordered.", registry=registry).info({"profile": status.order.profile})
+    if status.environment is not None and status.environment.digest is not None:
+        Info("arcops_environment", "What the backend's runtime really is.", registry=registry).info(
+            {"digest": status.environment.digest, "launch_id": status.environment.launch_id}
+        )
     return generate_latest(registry)
 
 

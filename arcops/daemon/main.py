@@ -1,14 +1,12 @@
-"""`arcopsd`: wires the parts together, and ends in order."""
+"""`arcopsd`: runs the parts together, and ends in order."""
 
 import asyncio
 import logging
 import os
-import pwd
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -17,191 +15,22 @@ import typer
 
 from arcops import __version__
 from arcops.config.paths import DEFAULT_INSTANCE, Paths
-from arcops.core.cards.measures import CardReading
 from arcops.core.errors import ArcopsError
-from arcops.core.quantity import Known
 from arcops.core.rates import Timed
 from arcops.core.rollup import Tally
-from arcops.core.state import State
-from arcops.daemon.act import Actor
 from arcops.daemon.after_stop import after_stop
-from arcops.daemon.card_memory import KEPT_AS, CardMemory
-from arcops.daemon.card_watch import CardWatch, into_history
-from arcops.daemon.cards import CardBook, Concern, Sources
 from arcops.daemon.checkpoint import NOWHERE, Checkpoints, Point
 from arcops.daemon.clock import Clock
-from arcops.daemon.feeds import Feeds
-from arcops.daemon.footprints import Footprints
-from arcops.daemon.handover import Handover, stopping
+from arcops.daemon.handover import stopping
 from arcops.daemon.heartbeat import beating
-from arcops.daemon.history import History
-from arcops.daemon.host_watch import HostWatch
-from arcops.daemon.journal import Journal
-from arcops.daemon.looks import Looks
-from arcops.daemon.loop import Loop
-from arcops.daemon.observe import Observer
-from arcops.daemon.orders import Orders
 from arcops.daemon.own_log import Library, OwnLog
-from arcops.daemon.pasts import Pasts
-from arcops.daemon.plans import Plans
-from arcops.daemon.premises import Premises
-from arcops.daemon.reload import Reloader
 from arcops.daemon.restore import resolve, restore
-from arcops.daemon.routes import Api
-from arcops.daemon.samples import Samples
-from arcops.daemon.scraper import Scraper
-from arcops.daemon.server import ControlServer
-from arcops.daemon.status import StatusWriter
-from arcops.daemon.survival import Survival
-from arcops.machine import linger, process, systemd
+from arcops.daemon.wiring import Parts, assemble
+from arcops.machine import systemd
 from arcops.machine.lock import DaemonLock
 from arcops.machine.store import Store
 
-LINGER_KEEPS = 30.0
-"""Seconds for which the answer about lingering is kept."""
-
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class Parts:
-    """Everything that a running daemon is made of."""
-
-    paths: Paths
-    clock: Clock
-    journal: Journal
-    scraper: Scraper
-    looks: Looks
-    actor: Actor
-    loop: Loop
-    orders: Orders
-    status: StatusWriter
-    feeds: Feeds
-    server: ControlServer
-    handover: Handover
-    premises: Premises
-    history: History
-    card_watch: CardWatch
-    cards: CardBook
-    host_watch: HostWatch
-    footprints: Footprints
-
-
-def assemble(
-    paths: Paths, store: Store, clock: Clock, checkpoints: Checkpoints = NOWHERE, own_log: OwnLog | None = None
-) -> Parts:
-    """The wiring: who knows whom."""
-    loop: Loop | None = None
-
-    def wake() -> None:
-        if loop is not None:
-            loop.wake()
-
-    boot_id = process.boot_id()
-    journal = Journal(store, clock, boot_id, checkpoints)
-    memory = CardMemory(boot_id, journal.kept(KEPT_AS), partial(journal.keep, KEPT_AS))
-    scraper, looks = Scraper(clock, wake), Looks(clock, wake, memory)
-    actor = Actor(paths, clock, journal, scraper, looks, wake, checkpoints)
-    state = State(since=clock.monotonic(), progress_at=clock.monotonic())
-    card_watch = CardWatch(clock, partial(into_history, lambda: loop, actor, journal), wake)
-    observer = Observer(clock, actor, scraper, looks, card_watch.befell)
-    loop = Loop(state, clock, observer, actor, journal, checkpoints)
-    plans = Plans(str(paths.footprints), actor.ours)
-    orders = Orders(paths.instance, loop, actor, looks, os.environ, plans, journal)
-    footprints = Footprints(str(paths.footprints), clock, plans, journal, loop, actor)
-    actor.tell_served = footprints.served
-    lingering = Lingering(clock)
-    status = StatusWriter(
-        paths.instance, clock, loop, actor, scraper, journal, lingering, Survival(paths, clock, lingering)
-    )
-    history = History(str(paths.history), clock, process.boot_id())
-    cards = CardBook(
-        clock,
-        Sources(
-            concern=partial(_concern, loop, actor, status),
-            ours=actor.ours,
-            looked=memory.census,
-            baseline=memory.baseline,
-            incidents=card_watch.incidents,
-            resets=card_watch.resets,
-            watching=card_watch.watching,
-            read=partial(_tell_both, card_watch.read, footprints.saw),
-        ),
-    )
-    status.show_cards(cards.glances)
-    status.show_comparison(footprints.comparison)
-    scraper.tell(
-        lambda timed, profile, rate: history.scraped(timed, profile, loop.state.phase.value, rate, cards.figures())
-    )
-    feeds = Feeds(paths, loop, actor, journal, status, Samples(history, clock), own_log or OwnLog())
-    handover = Handover(clock, paths.keeper_dir)
-    reloader = Reloader(paths.instance, loop, orders)
-    api = Api(
-        paths.instance, os.getpid(), loop, orders, status, feeds, reloader, handover, Pasts(actor, journal), cards
-    )
-    server = ControlServer(api.app(), paths.socket)
-    premises = Premises(paths, store, actor, server)
-    host_watch = HostWatch.of(clock, loop, actor, scraper, journal)
-    status.tell_of(lambda: premises.troubles + history.troubles + host_watch.troubles)
-    return Parts(
-        paths,
-        clock,
-        journal,
-        scraper,
-        looks,
-        actor,
-        loop,
-        orders,
-        status,
-        feeds,
-        server,
-        handover,
-        premises,
-        history,
-        card_watch,
-        cards,
-        host_watch,
-        footprints,
-    )
-
-
-def _tell_both(one: Callable[[CardReading], None], other: Callable[[CardReading], None], reading: CardReading) -> None:
-    one(reading)
-    other(reading)
-
-
-def _concern(loop: Loop, actor: Actor, status: StatusWriter) -> Concern:
-    """The cards of what runs, else of what is ordered to run."""
-    live = actor.live
-    launch = loop.state.order.wanted if live is None else live.record.launch
-    if launch is None:
-        return Concern()
-    return Concern(launch.cards, live is not None, status.locks(), launch.allow_holders)
-
-
-class Lingering:
-    """Whether this user's services survive a logout, looked up now and then."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._user = _user()  # once, and before the loop turns: a user database in the network may take its time
-        self._at = float("-inf")
-        self._value: bool | None = None
-
-    def __call__(self) -> bool | None:
-        now = self._clock.monotonic()
-        if now - self._at > LINGER_KEEPS:
-            self._at = now
-            reading = linger.lingering(self._user)
-            self._value = reading.value if isinstance(reading, Known) else None
-        return self._value
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
 
 
 async def serve(
@@ -267,6 +96,7 @@ async def _run(parts: Parts) -> None:
         parts.card_watch.begin()
         parts.host_watch.begin()
         parts.footprints.begin()
+        parts.environments.begin()
         systemd.notify("READY=1")
         _log.info("ready", socket=str(parts.paths.socket), pid=os.getpid())
         done, _ = await asyncio.wait({turning, serving, scraping}, return_when=asyncio.FIRST_COMPLETED)
@@ -287,6 +117,7 @@ async def _run(parts: Parts) -> None:
         parts.card_watch.close()
         parts.host_watch.close()
         parts.footprints.close()
+        parts.environments.close()
         parts.actor.close()
         await parts.looks.close()
         await parts.scraper.leave()

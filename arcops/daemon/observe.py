@@ -58,7 +58,7 @@ class Observer:
             lock=self._lock(state, backend),
             port=port,
             card=card,
-            setup=self._actor.setup_of(state.order.wanted),
+            setup=self._actor.setups.of(state.order.wanted),
             backend=backend,
             server=self._scraper.server,
             answer=self._scraper.answer,

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +16,15 @@ from arcops.core.launch import Launch
 from arcops.core.quantity import Known, Reading
 from arcops.core.state import Order
 from arcops.core.world import Card, Holder
-from arcops.daemon.act import SETUP_WITHIN, Actor
-from arcops.daemon.aside import for_a_client, on_a_thread
+from arcops.daemon.act import Actor
+from arcops.daemon.aside import for_a_client
+from arcops.daemon.environment_words import admitted
+from arcops.daemon.environments import Environments
 from arcops.daemon.journal import Journal
 from arcops.daemon.looks import Looks
 from arcops.daemon.loop import Loop
 from arcops.daemon.plans import Planned, Plans, forced, judged
-from arcops.machine import environment, lock
+from arcops.machine import launch_folder, lock
 from arcops.wire import RestartRequest, StopRequest, SwitchRequest
 
 GLANCE_AGAIN = 0.5
@@ -31,6 +33,10 @@ LONGEST_DRAIN = 86_400.0
 """Seconds; whoever asks for more has made a typing error."""
 
 _log = structlog.get_logger(__name__)
+
+
+async def _stays() -> bool:
+    return False
 
 
 class Orders:
@@ -45,6 +51,7 @@ class Orders:
         env: Mapping[str, str],
         plans: Plans,
         journal: Journal,
+        environments: Environments,
     ) -> None:
         self._instance = instance
         self._loop = loop
@@ -53,16 +60,22 @@ class Orders:
         self._env = env
         self._plans = plans
         self._journal = journal
+        self._environments = environments
 
-    async def switch(self, request: SwitchRequest) -> tuple[Order | str, tuple[str, ...]]:
-        """Raises ArcopsError: 6 for a bad profile, 5 where card or port are taken, or it does not fit, 9 for a wedged
-        card, 4 when busy."""
+    async def switch(
+        self, request: SwitchRequest, gone: Callable[[], Awaitable[bool]] = _stays
+    ) -> tuple[Order | str, tuple[str, ...]]:
+        """Raises ArcopsError: 6 for a bad profile, 5 where card or port are taken, or it does not fit, or is to be
+        qualified and is not, 9 for a wedged card, 4 when busy. `gone`: whether whoever asked has hung up."""
         check_drain(request.drain)
         launch, fallback = await self.resolve(request.profile)
+        # First, for it may take minutes: what else is checked is then as it is when the order is taken.
+        qualified = await self._qualified(launch, gone) if request.qualified else ()
         notes = await self._check_room(launch)
         planned = await self._planned(launch)
         memory = () if planned is None else judged(launch, planned, force=request.force)
-        plan = (*self.plan(launch, fallback, request), *memory, *(f"note: {note}" for note in notes))
+        steps = self.plan(launch, fallback, request)
+        plan = (*steps, *qualified, *memory, *(f"note: {note}" for note in notes))
         if request.dry_run:
             return "dry run: nothing was done", plan
         order = await self._loop.submit(
@@ -75,7 +88,7 @@ class Orders:
         check_drain(request.drain)
         return await self._loop.submit(Request(Verb.STOP, drain=request.drain))
 
-    async def restart(self, request: RestartRequest) -> Order | str:
+    async def restart(self, request: RestartRequest) -> tuple[Order | str, tuple[str, ...]]:
         """The ordered profile anew, as its file says now; the order that is under way does not count."""
         check_drain(request.drain)
         profile = to_restart(self._loop.state)
@@ -86,11 +99,22 @@ class Orders:
         planned = await self._planned(launch)
         if planned is not None:
             judged(launch, planned, force=request.force)
-        order = await self._loop.submit(
-            Request(Verb.RESTART, launch, request.drain, request.replace, fallback=fallback)
+        asked = Request(
+            Verb.RESTART, launch, request.drain, request.replace, fallback=fallback, fresh_caches=request.fresh_caches
         )
+        order = await self._loop.submit(asked)
         self._tell_forced(order, launch, planned)
-        return order
+        return order, fresh_caches(launch) if request.fresh_caches else ()
+
+    async def _qualified(self, launch: Launch, gone: Callable[[], Awaitable[bool]]) -> tuple[str, ...]:
+        """What is to be said of a launch that has passed its gates in the environment that it would run in.
+
+        Raises ArcopsError where it has not, or that cannot be told.
+        """
+        told = admitted(launch.profile, await self._environments.standing_of(launch))
+        if await gone():
+            raise ArcopsError("whoever gave the order has gone meanwhile", hint="give it again, and wait")
+        return told
 
     async def resolve(self, profile: str) -> tuple[Launch, Launch | None]:
         """The launch of a profile as its file says now, with its setup script run, and that of its `on_failure`.
@@ -98,10 +122,7 @@ class Orders:
         Raises ArcopsError.
         """
         launch = await self._launch(profile)
-        if launch.setup is not None:
-            self._actor.setups[launch.setup] = await on_a_thread(
-                environment.sourced, launch.setup, os.environ, SETUP_WITHIN
-            )
+        await self._actor.setups.run(launch)
         if launch.on_failure is None:
             return launch, None
         try:
@@ -203,6 +224,15 @@ class Orders:
         if fallback is not None:
             steps.append(f"start {fallback.profile} in its place if it fails for good later on (on_failure)")
         return tuple(steps)
+
+
+def fresh_caches(launch: Launch) -> tuple[str, ...]:
+    """What is to be said of a launch with fresh compile caches, in sentences: where it overrides its profile."""
+    own = [name for name, _ in launch.environment if name in launch_folder.CACHES]
+    words = f"{launch.profile} is started with empty compile caches, which go with that launch"
+    if not own:
+        return (words,)
+    return (f"{words}; what the profile itself sets for {', '.join(own)} does not count then",)
 
 
 def _foreign_holders(paths: Sequence[str], ours: Callable[[], frozenset[int]]) -> list[Holder]:

@@ -16,6 +16,7 @@ from arcops.core.rollup import MINUTE
 from arcops.core.state import Order
 from arcops.daemon.aside import for_a_client
 from arcops.daemon.cards import CardBook
+from arcops.daemon.environments import Environments
 from arcops.daemon.exposition import CONTENT_TYPE, exposition
 from arcops.daemon.feeds import Feeds
 from arcops.daemon.handover import Handover
@@ -65,7 +66,9 @@ class Api:
         handover: Handover,
         pasts: Pasts,
         cards: CardBook,
+        environments: Environments,
     ) -> None:
+        self._environments = environments
         self._pasts = pasts
         self._cards = cards
         self._reloader = reloader
@@ -95,6 +98,7 @@ class Api:
                 get("/v1/logs", self._logs),
                 get("/v1/profiles", self._profiles),
                 get("/v1/cards", self._get_cards),
+                get("/v1/environment", self._environment),
                 get("/metrics", self._metrics),
                 post("/v1/switch", self._switch),
                 post("/v1/stop", self._stop),
@@ -148,19 +152,23 @@ class Api:
     async def _get_cards(self, request: Request) -> Response:
         return _json(await self._cards.look(everybody=_flag(request, "everybody")))
 
+    async def _environment(self, _: Request) -> Response:
+        return _json(await self._environments.page())
+
     async def _metrics(self, _: Request) -> Response:
         page = exposition(self._status.status(60.0), self._loop.turns, self._cards.told())
         return Response(page, media_type=CONTENT_TYPE)
 
     async def _switch(self, request: Request) -> Response:
-        order, plan = await self._orders.switch(await _body(request, wire.SwitchRequest))
+        order, plan = await self._orders.switch(await _body(request, wire.SwitchRequest), request.is_disconnected)
         return _json(_accepted(order, plan))
 
     async def _stop(self, request: Request) -> Response:
         return _json(_accepted(await self._orders.stop(await _body(request, wire.StopRequest))))
 
     async def _restart(self, request: Request) -> Response:
-        return _json(_accepted(await self._orders.restart(await _body(request, wire.RestartRequest))))
+        order, plan = await self._orders.restart(await _body(request, wire.RestartRequest))
+        return _json(_accepted(order, plan))
 
     async def _reload(self, request: Request) -> Response:
         await _body(request, wire.ReloadRequest)

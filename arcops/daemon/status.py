@@ -51,6 +51,7 @@ class StatusWriter:
         self._troubles: Callable[[], tuple[str, ...]] = tuple
         self._cards: Callable[[], tuple[wire.CardGlance, ...]] = tuple
         self._comparison: Callable[[str], Comparison | None] = lambda _: None
+        self._environment: Callable[[], wire.EnvironmentInfo | None] = lambda: None
 
     def tell_of(self, troubles: Callable[[], tuple[str, ...]]) -> None:
         """Show these beside the others."""
@@ -63,6 +64,10 @@ class StatusWriter:
     def show_comparison(self, comparison: Callable[[str], Comparison | None]) -> None:
         """Show this of the backend: its plan held against what vLLM reports, by launch id."""
         self._comparison = comparison
+
+    def show_environment(self, environment: Callable[[], wire.EnvironmentInfo | None]) -> None:
+        """Show this of what runs."""
+        self._environment = environment
 
     def status(self, window: float) -> wire.Status:
         """Everything, with rates over the last `window` seconds."""
@@ -93,6 +98,7 @@ class StatusWriter:
             survival=self._survival(),
             trouble=self._trouble(live),
             notes=notes(self._loop.world) + self._difference(live),
+            environment=self._environment(),
             cards=self._cards(),
         )
 
@@ -137,6 +143,7 @@ class StatusWriter:
             max_running=_max_running(launch.argv),
             planned_tokens=None if compared is None else compared.planned,
             reported_tokens=None if compared is None else compared.reported,
+            fresh_caches=live.record.fresh_caches,
         )
 
     def _difference(self, live: LiveBackend | None) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ it leaves there however it ends, the file when it is killed. So each launch gets
 shared memory (/dev/shm/psm_...) nobody can choose: they are noted while a process of the launch maps it.
 
     STATUS_PATH without .json/      the folder of the launch: its sockets, and what follows
-        temporary -> TMP/arcops-UID-LAUNCH      its temporary files; sockets too, where the way here is too long
+        temporary -> TMP/arcops-UID-LAUNCH      its temporary files; sockets too, where the way here is too long;
+                                                    compile caches, where it is to have fresh ones
         sockets -> /tmp/arcops-UID-LAUNCH       its sockets, where both ways are too long
         shared-memory                           the noted names, a line each: inode, name
 """
@@ -30,12 +31,27 @@ TEMPORARY = "TMPDIR"
 """Where Python, and with it vLLM and torch, make temporary files."""
 COMPILED = "TORCHINDUCTOR_CACHE_DIR"
 """What torch has compiled, by default in the temporary folder: a cache, which the next launch is to find."""
+CACHES: Mapping[str, str] = {
+    "VLLM_CACHE_ROOT": "vllm",
+    COMPILED: "inductor",
+    "TRITON_CACHE_DIR": "triton",
+    "DG_JIT_CACHE_DIR": "deep-gemm",
+    "VLLM_FLASHINFER_AUTOTUNE_CACHE_DIR": "flashinfer-autotune",
+    "CUDA_CACHE_PATH": "cuda",
+    "SYCL_CACHE_DIR": "sycl",
+    "NEO_CACHE_DIR": "compute-runtime",
+}
+"""Where what was compiled or tuned for a model, or its card, is kept and found again by the next launch: by variable
+the folder of vLLM (vllm/envs.py: torch.compile, model information, start-up plans), torch's inductor, Triton, DeepGEMM,
+vLLM's tuning of FlashInfer, CUDA's driver, SYCL, and Intel's compute runtime. Not among them is what is the same
+whatever is launched: downloads (VLLM_ASSETS_CACHE), FlashInfer's own kernels."""
 LONGEST_SOCKET = 107
 """Bytes of the path of a Unix socket (unix(7): 108 with the zero at its end)."""
 _SOCKET_NAME = 37
 """Bytes of a slash and a UUID."""
 _LAUNCH = re.compile(r"[0-9]{14}-[0-9a-f]+")
 _TEMPORARY, _SOCKETS, _NOTE = "temporary", "sockets", "shared-memory"
+_CACHES = "caches"
 SHORT = "/tmp"  # noqa: S108 - short on every machine, and what is made there is for this user alone
 """Where sockets go when no other way is short enough."""
 _SHARED = "/dev/shm/"  # noqa: S108 - where the kernel has it
@@ -63,17 +79,22 @@ def of(status_path: str) -> str:
     return os.path.splitext(status_path)[0]
 
 
-def make(folder: str, environment: Mapping[str, str], own: Collection[str]) -> Made:
+def make(folder: str, environment: Mapping[str, str], own: Collection[str], *, fresh_caches: bool = False) -> Made:
     """Make the folders of a launch. `own`: variables that its profile sets, and that are left alone.
 
-    Does not raise: a launch that cannot have them leaves its things where it otherwise would.
+    With `fresh_caches` it has empty compile caches, whatever the profile sets; raises OSError where it cannot have
+    these. The others it may lack: it leaves its things where it otherwise would.
     """
     variables: dict[str, str] = {}
     try:
         os.mkdir(folder, 0o700)
-        if TEMPORARY not in own:
-            variables |= _make_temporary(folder, environment)
+        if TEMPORARY not in own or fresh_caches:
+            variables |= _make_temporary(folder, environment, own)
+        if fresh_caches:
+            variables |= _make_caches(folder)
     except OSError as error:
+        if fresh_caches:
+            raise
         return Made(variables, lost=f"the folder of the launch cannot be made: {error.strerror}: {error.filename}")
     if SOCKETS in environment:
         return Made(variables)
@@ -92,12 +113,25 @@ def make(folder: str, environment: Mapping[str, str], own: Collection[str]) -> M
     return Made(variables | {SOCKETS: place}, elsewhere=f"the launch's sockets are in {place}: {why}")
 
 
-def _make_temporary(folder: str, environment: Mapping[str, str]) -> dict[str, str]:
+def _make_temporary(folder: str, environment: Mapping[str, str], own: Collection[str]) -> dict[str, str]:
     """The temporary folder, below the usual one: its files may be large, and the runtime directory is memory."""
     usual = os.path.abspath(environment.get(TEMPORARY) or tempfile.gettempdir())
     place = _make_linked(folder, _TEMPORARY, usual)
+    if TEMPORARY in own:
+        # Made for the caches alone.
+        return {}
     kept = {} if COMPILED in environment else {COMPILED: os.path.join(usual, f"torchinductor_{_user(environment)}")}
     return {TEMPORARY: place, **kept}
+
+
+def _make_caches(folder: str) -> dict[str, str]:
+    """Empty compile caches in the launch's temporary folder, which goes with it. Raises OSError."""
+    below = os.path.join(os.readlink(os.path.join(folder, _TEMPORARY)), _CACHES)
+    os.mkdir(below, 0o700)
+    made = {variable: os.path.join(below, name) for variable, name in CACHES.items()}
+    for place in made.values():
+        os.mkdir(place, 0o700)
+    return made
 
 
 def _make_linked(folder: str, name: str, below: str) -> str:

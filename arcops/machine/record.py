@@ -55,6 +55,8 @@ class LaunchRecord:
     """Its end was asked for: an order, or the end of its supervisor."""
     stands_in_for: StandsInFor | None = None
     """What was ordered in its place; None where it is what was ordered, or where an older arcops did not say."""
+    fresh_caches: bool = False
+    """It has compile caches of its own, which were empty when it was launched, and go with it."""
     schema: int = SCHEMA
 
 

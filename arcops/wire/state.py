@@ -1,10 +1,16 @@
 """The state of the instance, now."""
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
+from arcops.core.errors import ArcopsError
 from arcops.core.rates import Rates
 from arcops.wire.cards import CardGlance
 from arcops.wire.message import Message
+
+if TYPE_CHECKING:
+    from arcops.core.evidence.environment import Environment
 
 
 class DaemonInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +72,8 @@ class BackendInfo(msgspec.Struct, frozen=True, kw_only=True):
     """That its KV cache was planned to hold; null where no plan could be made, or it does not serve yet."""
     reported_tokens: int | None = None
     """The same by vLLM's own word, where there is a plan to hold against it."""
+    fresh_caches: bool = False
+    """It was launched with empty compile caches of its own (`arcops restart --fresh-caches`)."""
 
 
 class StartInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,9 +122,34 @@ class EnvironmentInfo(msgspec.Struct, frozen=True, kw_only=True):
     qualified: bool | None
     """The profile has passed `arcops qualify` in this very environment; null while that is not known."""
     since_qualified: tuple[str, ...] = ()
-    """What has changed since the environment in which it last passed, a line each; empty where it never did."""
+    """What has changed since the environment in which it last passed, a line each; empty where it never did. Of many
+    the first."""
+    changes: int | None = None
+    """How many things have changed since; null where it never passed, or has passed in this one, or that one is not
+    on record."""
+    qualified_in: str | None = None
+    """Digest of the environment in which it last passed; null where it never did."""
     unread: tuple[str, ...] = ()
     """What of it could not be read, a sentence each."""
+
+
+class EnvironmentPage(Message, frozen=True, kw_only=True):
+    """`GET /v1/environment`: the environment of what runs, all of it."""
+
+    info: EnvironmentInfo | None
+    """Null where nothing runs."""
+    environment: msgspec.Raw = msgspec.Raw(b"null")
+    """The environment as it is kept (`Environment` in core/evidence); null while it is not known."""
+
+    def read(self) -> "Environment | None":
+        """None while it is not known. Raises ArcopsError where it is no environment."""
+        # Here and not above: hardly anybody who reads a status reads this.
+        from arcops.core.evidence.environment import Environment
+
+        try:
+            return msgspec.json.decode(self.environment, type=Environment | None)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ArcopsError(f"the environment that the daemon keeps cannot be read: {error}") from error
 
 
 class Status(Message, frozen=True, kw_only=True):

@@ -189,3 +189,27 @@ def test_a_card_that_is_not_well_says_so_and_one_that_cannot_be_read_why() -> No
     assert said.isprintable()
     assert said.endswith(": memory in use unknown: its driver has not come back for 12 s")
     assert " 0 " not in said
+
+
+def test_how_the_environment_stands_is_one_row_once_it_is_known() -> None:
+    here, there = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
+    unknown = wire.EnvironmentInfo(launch_id="one", digest=None, qualified=None)
+    assert "environment" not in text(changed(scenes.speculating(), environment=unknown))
+    info = msgspec.structs.replace(unknown, digest=here, qualified=False, qualified_in=there, changes=2)
+    info = msgspec.structs.replace(info, since_qualified=("system kernel: 6.17 -> 6.18", f"variable A: {HOSTILE}"))
+    said = text(changed(scenes.speculating(), environment=info))
+    row = next(line for line in said.splitlines() if line.startswith("  environment"))
+    assert row.startswith(
+        "  environment  since it last qualified, 2 things have changed: system kernel: 6.17 -> 6.18; "
+    )
+    assert row.isprintable()
+    lost = msgspec.structs.replace(unknown, unread=("the environment could not be recorded: the reader hangs",))
+    assert "environment  the environment could not be recorded" in text(changed(scenes.status(), environment=lost))
+
+
+def test_a_launch_with_fresh_caches_is_told_apart() -> None:
+    status = scenes.speculating()
+    assert status.backend is not None
+    assert "fresh caches" not in text(status)
+    fresh = msgspec.structs.replace(status.backend, fresh_caches=True)
+    assert "fresh caches" in text(changed(status, backend=fresh))

@@ -21,8 +21,7 @@ from arcops.config.paths import Paths
 from arcops.core.diagnosis.kernel import parse_record
 from arcops.core.errors import ArcopsError
 from arcops.core.quantity import Known
-from arcops.daemon import backend, looks, trials
-from arcops.daemon import main as wiring
+from arcops.daemon import backend, looks, trials, wiring
 from arcops.daemon.card_memory import CardMemory
 from arcops.daemon.card_watch import CardWatch
 from arcops.daemon.cards import CardBook

@@ -24,7 +24,7 @@ import pytest
 from arcops.config.paths import Paths
 from arcops.core.errors import ArcopsError
 from arcops.core.state import Order
-from arcops.daemon import main as daemon
+from arcops.daemon import wiring
 from arcops.daemon.checkpoint import Checkpoints
 from arcops.daemon.clock import Clock
 from arcops.daemon.main import configure_logging, serve
@@ -173,7 +173,7 @@ def main(folder: Path) -> None:
     configure_logging()
     spawn.spawn = refusing(folder, spawn.spawn)
     Waiting.folder = folder
-    daemon.Orders = Waiting
+    wiring.Orders = Waiting
     try:
         asyncio.run(serve(Paths.of(os.environ["ARCOPS_INSTANCE"]), stepped(folder), Crashing(folder)))
     except ArcopsError as error:

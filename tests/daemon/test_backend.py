@@ -16,7 +16,7 @@ from arcops.daemon import act
 from arcops.daemon import backend as module
 from arcops.daemon.backend import LiveBackend
 from arcops.daemon.clock import Clock
-from arcops.daemon.main import Parts, assemble
+from arcops.daemon.wiring import Parts, assemble
 from arcops.machine import cgroup, process
 from arcops.machine.lock import Locks
 from arcops.machine.record import LaunchRecord

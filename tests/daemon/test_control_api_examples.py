@@ -91,6 +91,7 @@ def test_every_command_does_what_it_says(rig: Rig) -> None:
     assert msgspec.json.decode(run(rig, command("of=supervisor")), type=wire.LogLines).lines
     assert msgspec.json.decode(run(rig, command("v1/profiles")), type=wire.Profiles).running
     assert msgspec.json.decode(run(rig, command("v1/cards")), type=wire.Cards).watching
+    assert msgspec.json.decode(run(rig, command("v1/environment")), type=wire.EnvironmentPage).info is not None
     assert msgspec.json.decode(run(rig, command("logs?lines=50")), type=wire.LogLines).lines
     streams = {command("/v1/stream\n"): wire.Status, command("follow=1&after"): wire.Event}
     for example, kind in {**streams, command("follow=1&lines"): wire.LogLines}.items():
@@ -99,7 +100,7 @@ def test_every_command_does_what_it_says(rig: Rig) -> None:
     assert {"arcops_phase", "arcops_phase_code", "arcops_backend_processes"} <= names
     assert msgspec.json.decode(run(rig, command("v1/stop")), type=wire.Accepted).order_id
     rig.wait_for("stopped")
-    assert len(blocks("sh")) == 17, "an example that is not run here"
+    assert len(blocks("sh")) == 18, "an example that is not run here"
 
 
 @pytest.mark.processes
@@ -110,7 +111,7 @@ def test_every_path_is_in_the_document_and_there_are_no_others(rig: Rig) -> None
         answer = ask(rig.paths.socket, target) if method == "GET" and target != "/v1/stream" else None
         assert answer is None or answer.status == 200, path
     assert post(rig.paths.socket, "/v1/switch", b"{}").status == 400
-    served = routes.Api.app(routes.Api("main", 0, *[None] * 8)).routes  # pyright: ignore[reportArgumentType] - never called
+    served = routes.Api.app(routes.Api("main", 0, *[None] * 9)).routes  # pyright: ignore[reportArgumentType] - never called
     assert documented == {
         f"{'POST' if 'POST' in (route.methods or ()) else 'GET'} {route.path}"
         for route in served

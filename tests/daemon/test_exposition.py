@@ -1,5 +1,6 @@
 """`/metrics` of the daemon: what is unknown has no sample, and what is only to be known is no trouble."""
 
+from arcops import wire
 from arcops.core.cards.attribution import Look, census
 from arcops.core.cards.clean import Occupancy, notes
 from arcops.core.phase import Phase
@@ -33,3 +34,15 @@ def test_the_age_of_numbers_is_that_of_the_backends_own_and_not_of_one_that_has_
     next_one = scenes.status(Phase.STARTING, backend=scenes.backend(launch_id="another"), **left)
     for status in (stopped, next_one):
         assert "arcops_scrape_age_seconds" not in exposition(status, turns=1).decode()
+
+
+def test_whether_it_has_qualified_is_1_or_0_and_nothing_where_that_is_not_known() -> None:
+    digest = f"sha256:{'a' * 64}"
+    for qualified, shown in ((True, "1.0"), (False, "0.0")):
+        info = wire.EnvironmentInfo(launch_id="one", digest=digest, qualified=qualified)
+        text = exposition(scenes.status(environment=info), turns=1).decode()
+        assert f"arcops_environment_qualified {shown}" in text
+        assert f'arcops_environment_info{{digest="{digest}",launch_id="one"}} 1.0' in text
+    unknown = wire.EnvironmentInfo(launch_id="one", digest=None, qualified=None)
+    for status in (scenes.status(environment=unknown), scenes.status()):
+        assert "arcops_environment" not in exposition(status, turns=1).decode()

@@ -21,8 +21,8 @@ from arcops.daemon.backend import LiveBackend
 from arcops.daemon.cards import CardBook, Sources
 from arcops.daemon.clock import Clock
 from arcops.daemon.footprints import Peaks, compared_of, footprint_of, recalled
-from arcops.daemon.main import Parts, assemble
 from arcops.daemon.plans import Planned
+from arcops.daemon.wiring import Parts, assemble
 from arcops.machine import footprints
 from arcops.machine.footprints import Footprint
 from arcops.machine.record import LaunchRecord
@@ -222,7 +222,7 @@ async def test_a_cards_readings_make_the_peak_that_is_kept(tmp_path: Path, monke
         sources.append(given)
         return CardBook(clock, given)
 
-    monkeypatch.setattr("arcops.daemon.main.CardBook", booked)
+    monkeypatch.setattr("arcops.daemon.wiring.CardBook", booked)
     async with daemon(tmp_path) as parts:
         live = on_the_cpu(tmp_path)
         live.record = replace(live.record, launch=replace(live.record.launch, cards=(NOWHERE,)))

@@ -18,8 +18,8 @@ from arcops.core.state import Goal, Order, StandIn, State
 from arcops.core.world import World
 from arcops.daemon.clock import Clock
 from arcops.daemon.loop import MOVING_EVERY, SETTLED_EVERY
-from arcops.daemon.main import Parts, assemble
 from arcops.daemon.restore import as_recorded
+from arcops.daemon.wiring import Parts, assemble
 from arcops.machine.record import LaunchRecord, StandsInFor
 from arcops.machine.store import Store, StoredOrder
 from tests.core.simulated import launch

@@ -15,7 +15,7 @@ from arcops.config.paths import Paths
 from arcops.core.errors import ArcopsError
 from arcops.daemon import routes, server
 from arcops.daemon.clock import Clock
-from arcops.daemon.main import Parts, assemble
+from arcops.daemon.wiring import Parts, assemble
 from arcops.machine.store import Store, StoredEvent, StoreError
 from tests.helpers import eventually
 

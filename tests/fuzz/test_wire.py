@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -142,7 +142,10 @@ class Stub:
     async def _once(self) -> AsyncIterator[bytes]:
         yield b"data: {}\n\n"
 
-    async def switch(self, request: wire.SwitchRequest) -> tuple[Order, tuple[str, ...]]:
+    async def switch(
+        self, request: wire.SwitchRequest, gone: Callable[[], Awaitable[bool]]
+    ) -> tuple[Order, tuple[str, ...]]:
+        assert not await gone()
         check_drain(request.drain)
         return Order(5, Goal.RUN, request.profile), ("a plan",)
 
@@ -150,9 +153,9 @@ class Stub:
         check_drain(request.drain)
         return "already stopped"
 
-    async def restart(self, request: wire.RestartRequest) -> Order | str:
+    async def restart(self, request: wire.RestartRequest) -> tuple[Order | str, tuple[str, ...]]:
         check_drain(request.drain)
-        return Order(6, Goal.RUN, "a")
+        return Order(6, Goal.RUN, "a"), ()
 
 
 @dataclass(slots=True)
@@ -183,7 +186,7 @@ def _request(random: Random) -> Exchange:
 
 def test_requests() -> None:
     stub = cast("object", Stub())
-    app = Api("main", 1, *[stub] * 8).app()  # pyright: ignore[reportArgumentType] - one stub for all
+    app = Api("main", 1, *[stub] * 9).app()  # pyright: ignore[reportArgumentType] - one stub for all
     running = asyncio.new_event_loop()
     seen: set[int] = set()
 

@@ -285,3 +285,47 @@ def test_the_folders_of_launches_are_found_by_their_names_and_one_with_a_living_
     finally:
         os.close(here)
     assert launch_folder.left(str(tmp_path / "nowhere")) == ()
+
+
+def test_fresh_caches_are_empty_whatever_the_profile_sets_and_go_with_the_launch(tmp_path: Path) -> None:
+    old = tmp_path / "cache of an earlier launch"
+    environment = {TEMPORARY: str(tmp_path), "VLLM_CACHE_ROOT": str(old), COMPILED: str(old), "HOME": "/home/op"}
+    folder = folder_below(tmp_path / "run")
+    Path(folder).parent.mkdir()
+    made = launch_folder.make(folder, environment, own=("VLLM_CACHE_ROOT",), fresh_caches=True)
+    caches = {name: Path(made.variables[name]) for name in launch_folder.CACHES}
+    assert {"VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "SYCL_CACHE_DIR"} <= caches.keys()
+    assert len(set(caches.values())) == len(caches)
+    for place in caches.values():
+        assert place.is_relative_to(made.variables[TEMPORARY])
+        assert list(place.iterdir()) == []
+        assert place.stat().st_mode & 0o777 == 0o700
+    (caches["TRITON_CACHE_DIR"] / "kernel").mkdir()
+    launch_folder.remove(folder)
+    assert not any(place.exists() for place in caches.values())
+    assert not Path(made.variables[TEMPORARY]).exists()
+
+
+def test_a_launch_that_keeps_the_temporary_folder_of_its_profile_has_fresh_caches_all_the_same(tmp_path: Path) -> None:
+    folder = folder_below(tmp_path)
+    environment = {TEMPORARY: str(tmp_path / "of the profile")}
+    Path(environment[TEMPORARY]).mkdir()
+    made = launch_folder.make(folder, environment, own=environment, fresh_caches=True)
+    assert TEMPORARY not in made.variables
+    cache = Path(made.variables["VLLM_CACHE_ROOT"])
+    assert cache.is_relative_to(environment[TEMPORARY])
+    launch_folder.remove(folder)
+    assert list(Path(environment[TEMPORARY]).iterdir()) == []
+
+
+def test_without_a_place_for_fresh_caches_there_is_no_launch_with_old_ones(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        launch_folder.make(str(tmp_path / "not there" / LAUNCH), {}, own=(), fresh_caches=True)
+    (tmp_path / f"arcops-{os.getuid()}-{LAUNCH}").mkdir()
+    with pytest.raises(FileExistsError):
+        launch_folder.make(folder_below(tmp_path), {TEMPORARY: str(tmp_path)}, own=(), fresh_caches=True)
+
+
+def test_a_launch_that_asks_for_none_has_the_caches_that_it_would_have_anyway(tmp_path: Path) -> None:
+    made = launch_folder.make(folder_below(tmp_path), {TEMPORARY: str(tmp_path)}, own=())
+    assert made.variables.keys() & launch_folder.CACHES.keys() == {COMPILED}

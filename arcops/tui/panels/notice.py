@@ -1,4 +1,4 @@
-"""What must not be overlooked: a prefill that goes on, numbers that are old, what the daemon cannot do."""
+"""What must not be overlooked: a long prefill, old numbers, what the daemon cannot do, what has not qualified."""
 
 from collections.abc import Iterator
 
@@ -17,6 +17,7 @@ class NoticePanel(Panel):
 
     def lines(self, snapshot: Snapshot, room: Room) -> Lines:
         lines = tuple(_notices(snapshot, room.width))
+        lines += tuple(_environment(snapshot, room.width, room.tall and not self.brief))
         return lines if self.brief and not room.tall else (*lines, *_survival(snapshot, room.width, room.tall))
 
 
@@ -30,6 +31,19 @@ def _notices(snapshot: Snapshot, width: int) -> Iterator[Line]:
     for trouble in () if snapshot.status is None else snapshot.status.trouble:
         for number, text in enumerate(words.wrapped(trouble, width - 2, most=2)):
             yield _warning(text) if number == 0 else (plain(f"  {text}"),)
+
+
+def _environment(snapshot: Snapshot, width: int, roomy: bool) -> Iterator[Line]:
+    """What runs is not what has qualified: said where that is so, and else where there is room for it."""
+    info = None if snapshot.status is None else snapshot.status.environment
+    if info is None:
+        return
+    changed = info.qualified is False and info.qualified_in is not None
+    text = words.environment(info)
+    if changed:
+        yield _warning(words.wrapped(f"environment: {text}", width - 2, most=1)[0])
+    elif text and roomy:
+        yield (quiet(words.wrapped(f"environment: {text}", width, most=1)[0]),)
 
 
 def _survival(snapshot: Snapshot, width: int, tall: bool) -> Iterator[Line]:
