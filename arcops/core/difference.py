@@ -63,6 +63,15 @@ def of_arguments(old: Sequence[str], new: Sequence[str]) -> tuple[Change, ...]:
     return tuple(change for name in names for change in _of_flag(name, before.get(name), after.get(name)))
 
 
+def settings_of(argv: Sequence[str]) -> Mapping[str, str]:
+    """Everything that a command line sets, by its name as in `Change`: the flags, the keys of their JSON, the words."""
+    found: dict[str, str] = {}
+    for name, value in _named(argv).items():
+        inside = _object(value)
+        found |= {name: value} if inside is None else {f"{name}.{key}": one for key, one in inside.items()}
+    return found
+
+
 def of_variables(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Change, ...]:
     """What the environment `new` has differently from `old`, by name. Two values that are hidden count as the same."""
     names = sorted({*old, *new})

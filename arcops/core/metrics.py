@@ -268,6 +268,15 @@ def parse(text: str) -> Sample:
     return _sample(lines)
 
 
+def cache_config(text: str) -> Mapping[str, str] | None:
+    """The labels of vLLM's cache configuration, of the first engine; None where the page does not have them."""
+    lines = _Lines()
+    for line in text[:MAX_CHARS].split("\n"):
+        if line.startswith(f"{_CONFIG}{{"):
+            lines.read("config", _CONFIG, line, len(_CONFIG))
+    return lines.configs[0] if lines.configs else None
+
+
 def _sample(lines: _Lines) -> Sample:
     for old, today in _ALIASES.items():
         _prefer(lines.numbers, today, old)

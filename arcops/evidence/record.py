@@ -9,9 +9,15 @@ from arcops.core.evidence.identity import Identity
 from arcops.core.evidence.qualification import Qualification
 from arcops.core.evidence.run import Run
 from arcops.core.evidence.setting import Setting
+from arcops.core.evidence.soak import Soak
 
 FORMAT: Final = 1
 """Raised when an older reader would misread a file. New optional fields do not raise it."""
+
+
+BENCHES: Final = ("long-prompt", "context", "ladder", "suite")
+"""The kinds that have a run of a benchmark, which is the workload's name."""
+KINDS: Final = (*BENCHES, "soak", "environment", "qualification")
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,7 +26,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     arcops_record: int
     """The format."""
     kind: str
-    """`long-prompt`, `context`, `ladder`, `suite`, `soak`, `environment`, `qualification`."""
+    """One of KINDS."""
     arcops: str
     """The version that measured."""
     began: float
@@ -35,3 +41,4 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     identity: Identity | None = None
     environment: Environment | None = None
     qualification: Qualification | None = None
+    soak: Soak | None = None

@@ -129,3 +129,11 @@ def test_a_new_order_asks_for_another_try_where_something_is_stuck() -> None:
     stopping = Stopping(began=1.0)
     assert accepted(State(phase=Phase.STUCK, stopping=stopping), Request(Verb.STOP)).stopping is None
     assert accepted(State(phase=Phase.STOPPING, stopping=stopping), Request(Verb.STOP)).stopping == stopping
+
+
+def test_fresh_caches_are_of_the_order_that_asks_for_them_and_of_no_standing_one() -> None:
+    fresh = accepted(SERVING, Request(Verb.RESTART, ALPHA, fresh_caches=True))
+    assert fresh.order.fresh_caches
+    assert not fresh.order.committed
+    assert fresh.order.previous == RUN_ALPHA
+    assert not accepted(SERVING, Request(Verb.RESTART, ALPHA)).order.fresh_caches

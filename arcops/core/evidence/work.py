@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 Prompt = str | tuple[int, ...]
@@ -40,6 +40,10 @@ class Item:
     sampling: Sampling = GREEDY
     to_the_end: bool = False
     """The answer ends only after `max_tokens` tokens, whatever the model says (`ignore_eos`)."""
+    cache_salt: str | None = None
+    """The server's prefix cache answers only what was asked with the same one (vLLM's `cache_salt`). It changes no
+    token, so it is no part of what was asked: the same item may be asked cold, with a new one, and cached, with the
+    last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,21 @@ def facts_of(item: Item) -> ItemFacts:
 def workload(name: str, options: Mapping[str, str], items: tuple[Item, ...]) -> Workload:
     """The workload of these items; their order does not count for its digest."""
     facts = tuple(facts_of(item) for item in items)
-    lines = sorted(f"{one.name} {one.prompt_digest} {one.max_tokens} {one.sampling} {one.to_the_end}" for one in facts)
-    return Workload(name, dict(options), facts, digest("\n".join(lines).encode()))
+    return Workload(name, dict(options), facts, digest_of_items(facts))
+
+
+def digest_of_items(items: Iterable[ItemFacts]) -> str:
+    """Of a workload: over what is asked, each item as a JSON list, in the order of their names."""
+    lines = sorted(json.dumps(_asked(item)) for item in items)
+    return digest("\n".join(lines).encode())
+
+
+def _asked(item: ItemFacts) -> list[str | int | float | bool | None]:
+    how = item.sampling
+    top_p = None if how.top_p is None else float(how.top_p)
+    # As floats: a record that is read again has 0.0 where 0 was meant.
+    sampling = [float(how.temperature), top_p, how.seed]
+    return [item.name, item.prompt_digest, item.max_tokens, *sampling, item.to_the_end]
 
 
 def digest(content: bytes) -> str:
