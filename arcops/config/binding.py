@@ -7,6 +7,7 @@ from pathlib import Path
 from arcops.config.cards import counted_cards
 from arcops.config.locate import (
     NotHereError,
+    expand,
     find_directory,
     find_executable,
     find_file,
@@ -82,7 +83,12 @@ class _Search:
             api_key_file=self._maybe(
                 profile.server.api_key_file, ("server", "api_key_file"), lambda text: find_secret(text, machine.env)
             ),
+            # Not looked for: what only a qualification needs keeps no backend from starting.
+            image=self._expanded(profile.qualification.image),
         )
+
+    def _expanded(self, text: str | None) -> str | None:
+        return None if text is None else str(expand(text, self.machine.env))
 
     def _runtime(self) -> tuple[str, str | None]:
         """The vllm executable and its setup script, the profile's own or the site's."""

@@ -88,6 +88,24 @@ class Checks:
 
 
 @dataclass(frozen=True, slots=True)
+class Qualifying:
+    """What the gate asks of this profile beside what it asks of every one."""
+
+    chat_prompt: str | None = None
+    """A question of the profile's own, in place of the gate's."""
+    chat_expect: str | None = None
+    """What must stand somewhere in its answer; set where the prompt is."""
+    long_tokens: int | None = None
+    """Length of the long request's prompt in tokens; None: the gate chooses."""
+    headroom: int | None = None
+    """Bytes of each card that must be left when all else is done; None: the gate's own floor."""
+    tools: bool = True
+    """Tool calls are asked for."""
+    image: str | None = None
+    """A picture to ask about, absolute path; nobody has looked whether it is there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """One backend as it would be started: the same profile gives the same launch."""
 
@@ -120,6 +138,8 @@ class Launch:
     limits: Limits = field(default_factory=Limits)
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     checks: Checks = field(default_factory=Checks)
+    qualification: Qualifying = field(default_factory=Qualifying, compare=False)
+    """What is asked of it by hand, once: a backend that runs is the same whatever this says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +157,8 @@ class Bindings:
     locks: tuple[str, ...]
     tokenizer: str | None = None
     api_key_file: str | None = None
+    image: str | None = None
+    """What `qualification.image` names."""
 
 
 QUIET_PATHS = "/health,/metrics,/v1/models"
@@ -169,6 +191,7 @@ def launch_of(name: str, profile: "Profile", bindings: Bindings) -> Launch:
             per_hour=profile.restart.per_hour,
         ),
         checks=_checks(profile),
+        qualification=_qualification(profile, bindings),
     )
 
 
@@ -186,6 +209,18 @@ def _checks(profile: "Profile") -> Checks:
         known_answer=known,
         degenerate=checks.degenerate,
         acceptance_floor=checks.acceptance_floor,
+    )
+
+
+def _qualification(profile: "Profile", bindings: Bindings) -> Qualifying:
+    asked = profile.qualification
+    return Qualifying(
+        chat_prompt=None if asked.chat is None else asked.chat.prompt,
+        chat_expect=None if asked.chat is None else asked.chat.expect,
+        long_tokens=asked.long_tokens,
+        headroom=None if asked.headroom_mib is None else asked.headroom_mib << 20,
+        tools=asked.tools,
+        image=bindings.image,
     )
 
 

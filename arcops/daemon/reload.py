@@ -82,7 +82,7 @@ def differences(old: Launch | None, new: Launch) -> Iterator[str]:
     yield from map(_told, changes)
     if before.argv != after.argv and not of_arguments(before.argv, after.argv):
         yield "the command line: the same, written in another way"
-    for name in (field.name for field in fields(Launch) if field.name not in _COMPARED):
+    for name in (field.name for field in fields(Launch) if field.compare and field.name not in _COMPARED):
         was: object = getattr(before, name)
         now: object = getattr(after, name)
         if was != now:

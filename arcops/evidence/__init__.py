@@ -5,4 +5,8 @@ shelf         where records are kept, and how they are found again
 sealed        a record as bytes with a digest over itself, and back
 oracle        does an identity follow from its oracle's answers
 schema        the JSON Schema of a record's file
+measure       runs a benchmark with its witness and its oracle, and keeps the record
+benches       the four benchmarks by name, with what was chosen as words
+target        which server is measured, and its key
+fresh         other backends through the daemon: with empty caches, or another profile's
 """

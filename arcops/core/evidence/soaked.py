@@ -19,6 +19,8 @@ LEAK: Final = 64 * 2**20
 """Bytes: growth below it is what allocators and caches do."""
 BUSY_KV: Final = 0.005
 """Share of the KV cache that is still in use when nothing runs."""
+LONG_ENOUGH: Final = 600.0
+"""Seconds; from less no growth an hour is reckoned: a warm-up would count sixty times."""
 MOST_SHOWN: Final = 8
 _EXACT: Final = 20
 """Up to so many values in each third the chance is counted out, beyond it the normal distribution is near enough."""
@@ -140,7 +142,8 @@ def _memory(soak: Soak, setting: Setting | None) -> Gate:
             continue
         grown = after - before
         leaks = leaks or (grown > LEAK and chance(second, third) <= SURE)
-        told.append(f"{name} {grown / 2**20:+,.0f} MiB, {grown / (soak.lasted / 3) * 3600 / 2**20:+,.0f} MiB an hour")
+        hourly = f", {grown / (soak.lasted / 3) * 3600 / 2**20:+,.0f} MiB an hour" if soak.lasted >= LONG_ENOUGH else ""
+        told.append(f"{name} {grown / 2**20:+,.0f} MiB{hourly}")
     if not told:
         return Gate("memory", Verdict.UNKNOWN, "memory was not seen, or not for long enough")
     verdict = Verdict.FAILED if leaks else Verdict.PASSED

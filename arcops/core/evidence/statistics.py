@@ -64,5 +64,8 @@ def ratio(part: float | None, whole: float | None) -> float | None:
     """`part` / `whole`; None where one is unknown, the whole is not above 0, or what comes of it is no number."""
     if part is None or whole is None or whole <= 0:
         return None
-    found = part / whole
+    try:
+        found = part / whole
+    except OverflowError:  # of whole numbers that no float can hold
+        return None
     return found if isfinite(found) else None

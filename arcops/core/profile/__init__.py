@@ -15,6 +15,7 @@ from arcops.core.profile.sections import (
     Model,
     Parallel,
     Parsers,
+    QualificationSection,
     RestartSection,
     Runtime,
     Scheduling,
@@ -47,6 +48,9 @@ class Profile(Section):
         "A profile that takes its place, once, when it has failed for good.", default=None, example="target-only"
     )
     checks: ChecksSection = Field(default=ChecksSection(), description="What it must show before it serves.")
+    qualification: QualificationSection = Field(
+        default=QualificationSection(), description="What `arcops qualify` asks of it."
+    )
     extra_args: tuple[Annotated[str, Field(min_length=1)], ...] = setting(
         "Further arguments of vllm serve; none that a key above stands for.",
         default=(),

@@ -24,6 +24,7 @@ def faults(profile: "Profile") -> list[Fault]:
         *_speculation(profile),
         *_limits(profile),
         *_checks(profile),
+        *_qualification(profile),
         *_extra_args(profile),
     ]
 
@@ -46,6 +47,17 @@ def _checks(profile: "Profile") -> Iterator[Fault]:
     known = profile.checks.known_answer
     if known is not None and (known.equals is None) == (known.contains is None):
         yield Fault("checks.known_answer", "say what the answer is: exactly one of equals and contains")
+
+
+def _qualification(profile: "Profile") -> Iterator[Fault]:
+    asked, longest = profile.qualification, profile.scheduling.max_model_len
+    if asked.long_tokens is not None and longest is not None and asked.long_tokens >= longest:
+        yield Fault(
+            "qualification.long_tokens",
+            f"{asked.long_tokens} leaves no room for an answer within scheduling.max_model_len ({longest})",
+        )
+    if "tools" in asked.model_fields_set and asked.tools and profile.parsers.tool_call is None:
+        yield Fault("qualification.tools", "needs parsers.tool_call: without it the server makes no calls of text")
 
 
 def _device(profile: "Profile") -> Iterator[Fault]:

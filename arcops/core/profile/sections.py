@@ -295,3 +295,38 @@ class ChecksSection(Section):
     acceptance_floor: float | None = setting(
         "With speculation: a lower share of accepted draft tokens is told; 0 to 1.", example=0.05, ge=0, le=1
     )
+
+
+class QualifyingChatSection(Section):
+    """A question for the chat that this profile's model must get right."""
+
+    prompt: str = Field(
+        description="What is asked (/v1/chat/completions, temperature 0).",
+        pattern=r"\S",
+        examples=["What is the capital of France? One word."],
+    )
+    expect: str = Field(description="What must stand somewhere in the answer.", pattern=r"\S", examples=["Paris"])
+
+
+class QualificationSection(Section):
+    """What `arcops qualify` asks of this profile, beside what it asks of every one. No launch depends on it."""
+
+    chat: QualifyingChatSection | None = setting("A question of this profile's own, in place of the gate's.")
+    long_tokens: int | None = setting(
+        "The length of the long request's prompt; the gate chooses unless set.",
+        example=32768,
+        unit="tokens",
+        ge=1,
+        le=16_777_216,
+    )
+    headroom_mib: int | None = setting(
+        "Memory of each card that must be left over when all else is done.",
+        example=512,
+        unit="MiB",
+        ge=0,
+        le=16_777_216,
+    )
+    tools: bool = setting("Ask for tool calls.", default=True, example=True)
+    image: str | None = setting(
+        "A picture to ask about, absolute or from ~.", example="~/pictures/red-square.png", pattern=r"^[/~]"
+    )

@@ -59,7 +59,7 @@ def test_a_spread_counts_what_is_unknown_and_takes_it_for_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "whole"), [(None, 1.0), (1.0, None), (1.0, 0.0), (1.0, -1.0), (1e308, 5e-324), (0.0, 0.0)]
+    ("part", "whole"), [(None, 1.0), (1.0, None), (1.0, 0.0), (1.0, -1.0), (1e308, 5e-324), (0.0, 0.0), (10**400, 1)]
 )
 def test_a_ratio_that_cannot_be_is_unknown(part: float | None, whole: float | None) -> None:
     assert ratio(part, whole) is None

@@ -4,7 +4,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from fake_vllm_lib.completion import Asked, RefusedError, Words, answer, read, stream
+from fake_vllm_lib.asked import Asked, RefusedError, Words, read
+from fake_vllm_lib.completion import Teller
 from fake_vllm_lib.engine import Engine
 from fake_vllm_lib.flags import VERSION, Flags
 from fake_vllm_lib.settings import Settings, SettingsError
@@ -12,6 +13,7 @@ from fake_vllm_lib.text import Tokenizer
 from fake_vllm_lib.web import Call, Reply, json_reply
 
 DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+BROKEN = "it was asked to break"
 DRAINING = "cannot schedule new futures after shutdown"
 GUARDED = ("/v1", "/v2", "/inference", "/cohere")
 GARBAGE = b"\x00\xff not metrics {{{ vllm:num_requests_running NaN NaN\n# TYPE \n\xfe" * 20
@@ -63,7 +65,7 @@ class Api:
         self._hurry = hurry
         self._longest = flags.max_model_len or 32768
         self.draining = False
-        self._load = 0
+        self._leak: list[bytes] = []
 
     def handle(self, call: Call) -> Reply:
         """The answer to one request."""
@@ -105,7 +107,10 @@ class Api:
             return Reply(200, GARBAGE, kind)
         with self._engine.lock:
             self._engine.metrics.corrupted = self._settings().corrupted
-            return Reply(200, self._engine.metrics.render().encode(), kind)
+            page = self._engine.metrics.render()
+        for word in filter(None, self._settings().drop_counters.split(",")):
+            page = "".join(line for line in page.splitlines(keepends=True) if word not in line)
+        return Reply(200, page.encode(), kind)
 
     def _model(self, name: str) -> dict[str, object]:
         now = int(time.time())
@@ -171,26 +176,40 @@ class Api:
         )
 
     def _complete(self, body: dict[str, object], *, chat: bool) -> Reply:
-        asked = read(body, chat, self._names, Words(self._tokenizer, self._longest))
+        settings = self._settings()
+        asked = read(body, chat, self._names, Words(self._tokenizer, self._longest), self._flags, settings)
         if self._engine.dead:
             self._hurry()
             return refusal(500, "InternalServerError", DEAD)
         if self.draining:
             return refusal(500, "InternalServerError", DRAINING)
+        self._leak.append(b"\1" * (settings.leak_kib * 1024))
         for request in asked.requests:
             self._engine.submit(request)
+        number = asked.requests[0].number
+        if settings.error_every and number % settings.error_every == 0:
+            self._abort(asked)
+            return refusal(500, "InternalServerError", BROKEN)
         if asked.stream:
-            return Reply(200, kind="text/event-stream; charset=utf-8", events=self._guarded(asked))
+            cut = bool(settings.cut_every) and number % settings.cut_every == 0
+            events = self._guarded(asked, settings.cut_after if cut else None)
+            return Reply(200, kind="text/event-stream; charset=utf-8", events=events)
         try:
-            reply = answer(asked, self._tokenizer, lambda request: self._engine.end(request, "stop"))
+            reply = self._teller(asked).answer()
         finally:
             self._abort(asked)
         return refusal(500, "InternalServerError", DEAD) if reply is None else json_reply(reply)
 
-    def _guarded(self, asked: Asked) -> Iterator[str]:
+    def _teller(self, asked: Asked) -> Teller:
+        return Teller(asked, self._tokenizer, self._engine.block, lambda request: self._engine.end(request, "stop"))
+
+    def _guarded(self, asked: Asked, cut_after: int | None) -> Iterator[str]:
         """The stream, with its requests taken out of the engine when the client goes away."""
         try:
-            yield from stream(asked, self._tokenizer, lambda request: self._engine.end(request, "stop"), DEAD)
+            for count, event in enumerate(self._teller(asked).stream(DEAD)):
+                if cut_after is not None and count >= cut_after:
+                    raise ConnectionAbortedError
+                yield event
         finally:
             self._abort(asked)
 

@@ -8,14 +8,14 @@ moves: token counters and histograms wait for the first output, as in vLLM 0.29.
 import os
 import time
 from collections.abc import Callable
-from queue import SimpleQueue
 from threading import Condition, Thread
 
 from fake_vllm_lib.flags import Flags
 from fake_vllm_lib.metrics import Metrics
 from fake_vllm_lib.process import lost_in_handler, state_of
+from fake_vllm_lib.sequence import Output, Request
 from fake_vllm_lib.settings import Settings
-from fake_vllm_lib.text import Tokenizer
+from fake_vllm_lib.text import END, Tokenizer
 
 CACHE_DEFAULTS = dict.fromkeys(
     (
@@ -50,9 +50,6 @@ CACHE_DEFAULTS = dict.fromkeys(
 }
 """Labels of cache_config_info on which nothing here depends."""
 
-ASTRAY = 7
-"""Words that an answer in earnest is ahead of the right one."""
-
 
 class Dice:
     """Reproducible numbers in [0, 1): a linear congruential generator (constants of Numerical Recipes)."""
@@ -63,44 +60,6 @@ class Dice:
     def roll(self) -> float:
         self._state = (1664525 * self._state + 1013904223) % 2**32
         return self._state / 2**32
-
-
-class Output:
-    """Some tokens of a request, and why it ended if it did (`stop`, `length`, `abort` or `error`)."""
-
-    def __init__(self, tokens: list[int], finish: str | None) -> None:
-        self.tokens = tokens
-        self.finish = finish
-
-
-class Request:
-    """One sequence. The engine's lock guards it; only `outputs` is shared with whoever waits for it."""
-
-    def __init__(self, prompt: list[int], max_tokens: int) -> None:
-        self.prompt = prompt
-        self.max_tokens = max_tokens
-        self.outputs: SimpleQueue[Output] = SimpleQueue()
-        self.arrived = time.monotonic()
-        self.scheduled = 0.0
-        self.first_token = 0.0
-        self.last_token = 0.0
-        self.computed = 0
-        """Tokens whose keys and values are in the cache."""
-        self.cached = 0
-        self.produced = 0
-        self.blocks = 0
-
-    @property
-    def prefilling(self) -> bool:
-        return self.computed < len(self.prompt) + max(0, self.produced - 1) and not self.decoding
-
-    @property
-    def decoding(self) -> bool:
-        return self.produced > 0 and self.computed >= len(self.prompt) + self.produced - 1
-
-    @property
-    def to_prefill(self) -> int:
-        return len(self.prompt) + max(0, self.produced - 1) - self.computed
 
 
 class Engine:
@@ -122,6 +81,8 @@ class Engine:
         self.running: list[Request] = []
         self.waiting: list[Request] = []
         self._dead = False
+        self._submitted = 0
+        self._since = time.monotonic()
         self.metrics = Metrics(model, 0 if self._speculation is None else self._speculation.deepest)
         self.metrics.cache = self._cache_info(flags)
 
@@ -129,15 +90,34 @@ class Engine:
         self.pid = pid
         Thread(target=self._run, daemon=True).start()
 
+    def recount(self) -> None:
+        """The settings were changed: the next request is the first one, and slowing down begins now."""
+        with self.lock:
+            self._submitted = 0
+            self._since = time.monotonic()
+
+    def forget(self) -> None:
+        """Nothing was ever counted: what is seen of a server that was started anew."""
+        with self.lock:
+            old = self.metrics
+            self.metrics = Metrics(old.model, len(old.accepted_at))
+            self.metrics.cache = old.cache
+            self._gauges()
+
     def submit(self, request: Request) -> None:
         with self.lock:
+            self._submitted += 1
+            request.number = self._submitted
             self.waiting.append(request)
             self.lock.notify_all()
 
     def end(self, request: Request, reason: str) -> None:
         """Take a request out: `stop` for a stop word, `abort` for a client that went away."""
         with self.lock:
-            self._leave(request, reason)
+            if reason == "abort" and self._settings().keep_slots:
+                request.go_on()
+            else:
+                self._leave(request, reason)
 
     def end_all(self, reason: str) -> None:
         with self.lock:
@@ -184,7 +164,9 @@ class Engine:
 
     def _duration(self, prefilled: int) -> float:
         settings = self._settings()
-        return max(1.0 / settings.decode_speed, prefilled / settings.prefill_speed)
+        minutes = (time.monotonic() - self._since) / 60
+        slower = 1.0 + settings.slow_down * minutes
+        return slower * max(1.0 / settings.decode_speed, prefilled / settings.prefill_speed)
 
     def _admit(self) -> None:
         """Move waiting requests into free places, as long as the first chunk has room in the cache."""
@@ -202,10 +184,10 @@ class Engine:
 
     def _look_up(self, request: Request) -> None:
         """Begin after the longest known prefix of whole blocks, but compute at least one token."""
-        key, known = 0, 0
+        key, known = hash(request.cache_salt), 0
         for start in range(0, len(request.prompt) - self.block, self.block):
             key = hash((key, *request.prompt[start : start + self.block]))
-            if key not in self._known:
+            if key not in self._known and not self._settings().pretend_cached:
                 break
             known = start + self.block
         request.cached = request.computed = known
@@ -213,7 +195,7 @@ class Engine:
         self.metrics.counters["prefix_cache_hits"] += known
 
     def _remember(self, request: Request) -> None:
-        key = 0
+        key = hash(request.cache_salt)
         for start in range(0, len(request.prompt) - self.block + 1, self.block):
             key = hash((key, *request.prompt[start : start + self.block]))
             self._known.add(key)
@@ -296,22 +278,21 @@ class Engine:
 
     def _give(self, request: Request, now: float, tokens: int) -> int:
         """Hand out up to `tokens` new ones and end the request if they were the last; return how many there were."""
-        tokens = min(tokens, request.max_tokens - request.produced)
-        fresh = [self._next(request, request.produced + index) for index in range(tokens)]
+        fresh: list[int] = []
+        while len(fresh) < min(tokens, request.max_tokens - request.produced) and END not in fresh:
+            fresh.append(request.next(self._tokenizer, self._settings(), len(self.running)))
+        tokens = len(fresh)
         request.computed = len(request.prompt) + request.produced + tokens - 1
         request.produced += tokens
         request.last_token = now
         self.metrics.counters["generation_tokens"] += tokens
-        if request.produced >= request.max_tokens:
+        if END in fresh:
+            self._leave(request, "stop", fresh)
+        elif request.produced >= request.max_tokens:
             self._leave(request, "length", fresh)
         else:
             request.outputs.put(Output(fresh, None))
         return tokens
-
-    def _next(self, request: Request, index: int) -> int:
-        if self._settings().garbage:
-            return self._tokenizer.garbage
-        return self._tokenizer.continuation(request.prompt, index + ASTRAY * self._settings().astray)
 
     def _leave(self, request: Request, reason: str, fresh: list[int] | None = None) -> None:
         if request in self.running:

@@ -120,6 +120,7 @@ class Metrics:
 
     def __init__(self, model: str, draft_tokens: int) -> None:
         """`draft_tokens` is the deepest draft, 0 without speculation (then there are no spec_decode series at all)."""
+        self.model = model
         self.labels: Labels = (("engine", "0"), ("model_name", model))
         self.created = time.time()
         self.counters: dict[str, float] = {name: 0 for name, _ in (*COUNTERS, *SPECULATIVE)}

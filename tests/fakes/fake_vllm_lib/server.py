@@ -283,6 +283,7 @@ class Server:
 
     def _adopt(self, settings: Settings) -> None:
         self.settings = settings
+        self._engine.recount()
         with suppress(ProcessLookupError):
             os.kill(self._core, process.DEAF_ON if settings.sigterm_deaf else process.DEAF_OFF)
         self._strike()
@@ -294,6 +295,9 @@ class Server:
             os._exit(settings.exit_code)
         if settings.die_signal:
             self._events.put(DIE)  # only the main thread may give the signal its default action back
+        if settings.started_anew:
+            self._engine.forget()
+            self.settings = settings.changed({"started_anew": False})
         if settings.kill_engine:
             os.kill(self._core, signal.SIGKILL)
         if settings.log_bytes_per_second and not self._flooding:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, fields, replace
 from typing import get_type_hints
 
 PREFIX = "FAKE_VLLM_"
-STRIKES = ("hang", "exit_code", "die_signal", "kill_engine", "garbage")
+STRIKES = ("hang", "exit_code", "die_signal", "kill_engine", "garbage", "started_anew")
 """What waits for `strike_after` when it comes from the environment."""
+
+WORDS_OF = {"tool_fault": ("no_json", "misfit", "text", "missing"), "tool_fault_in": ("stream", "whole")}
 
 
 class SettingsError(Exception):
@@ -64,6 +66,14 @@ class Settings:
     """Worker processes below EngineCore; 0 is the in-process executor of a single card."""
     served_name: str = ""
     """A name to serve instead of the one that was asked for."""
+    eos_after: int = 0
+    """An answer ends by itself after so many tokens, or up to twice as many, by its prompt; 0 for never."""
+    reasoning_tokens: int = 6
+    """What a chat with an answer of its own thinks first, where the server has a reasoning parser."""
+    chat_answer: str = ""
+    """What every chat is answered; empty for the answer that its question asks for (chat.py)."""
+    multimodal: bool = False
+    """Take images."""
     stats_every: float = 10.0
     """How often the `Engine 000: Avg prompt throughput` line comes while there is work."""
 
@@ -117,6 +127,43 @@ class Settings:
     """Answer /metrics with this status; 0 for 200."""
     health_status: int = 0
     """Answer /health with this status; 0 for the true one."""
+
+    # Misbehaviour of answers. Requests are counted from 1, anew whenever settings are changed.
+    flip_at: int = -1
+    """Position, from 0, at which an answer has the second likeliest token instead of the likeliest; -1 for nowhere."""
+    flip_from: int = 1
+    """Only where so many requests run at once."""
+    flip_nth: int = 0
+    """Only in the nth request; 0 for all."""
+    error_every: int = 0
+    """Every nth completion or chat is answered with 500; 0 for none."""
+    cut_every: int = 0
+    """Every nth stream breaks off in the middle, without a word."""
+    cut_after: int = 2
+    """Events of a stream that breaks off."""
+    wrong_chat: bool = False
+    """A chat is answered with something else than what its question asks for."""
+    tool_fault: str = ""
+    """How tool calls are broken: `no_json`, `misfit` (to the schema), `text` (left in the content), `missing`."""
+    tool_fault_in: str = ""
+    """Only in `stream` or only in `whole` answers; empty for both."""
+    pretend_cached: bool = False
+    """Every prompt counts as found in the prefix cache, and is computed as fast."""
+    drop_counters: str = ""
+    """Series whose names hold one of these words (separated by commas) are not on the metrics page."""
+    started_anew: bool = False
+    """The counters begin at 0 and the start of the process is now, as if it had been restarted."""
+    slow_down: float = 0.0
+    """Steps take longer and longer: by this share of their length for each minute since it was set."""
+    leak_kib: int = 0
+    """Memory that the API server loses at each request, in KiB."""
+    keep_slots: bool = False
+    """The requests of clients that went away go on, and never end."""
+
+    def __post_init__(self) -> None:
+        for name, known in WORDS_OF.items():
+            if getattr(self, name) not in ("", *known):
+                raise SettingsError(f"{name}: {getattr(self, name)!r} is none of {', '.join(known)}")
 
     def changed(self, values: Mapping[str, object]) -> "Settings":
         """These settings with some of them changed; SettingsError names what is not understood."""

@@ -1,0 +1,108 @@
+"""What the clients ask: four kinds of work, the same for the same seed."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from arcops.core.errors import ArcopsError, ExitCode
+from arcops.core.evidence.soak import KINDS
+
+MIX: Final = "short=4,long=1,cut=1,tools=1"
+MOST_WEIGHT: Final = 1000
+LONG_WORDS: Final = 3000
+"""Words of a long prompt, where the server takes as many: a third of its longest sequence at most."""
+THINK: Final = 0.5
+"""Seconds that a client waits between two requests, in the mean."""
+WORDS: Final = (
+    *("river", "stone", "paper", "north", "window", "engine", "letter", "garden", "summer", "bridge", "market"),
+    *("copper", "silver", "harbour", "winter", "signal", "meadow", "castle", "thunder", "candle", "forest"),
+    *("barrel", "orange", "island", "mirror", "pocket", "ribbon", "shadow", "tunnel", "valley", "wagon", "yellow"),
+)
+CITIES: Final = ("Paris", "Rome", "Oslo", "Lima", "Cairo", "Quito")
+TOOL: Final[Mapping[str, object]] = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "The weather of a city for some days",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string", "enum": list(CITIES)}, "days": {"type": "integer"}},
+            "required": ["city", "days"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One request of one client."""
+
+    kind: str
+    body: Mapping[str, object]
+    """For the chat API."""
+    leave_after: int | None
+    """Chunks after which the client goes away; None where it stays."""
+    think: float
+    """Seconds to wait before it."""
+
+
+def mix_of(text: str) -> dict[str, int]:
+    """Weights by kind. Raises ArcopsError (usage)."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        kind, _, weight = part.strip().partition("=")
+        right = kind in KINDS and kind not in found and weight.isascii() and weight.isdigit()
+        if not right or int(weight[:9]) > MOST_WEIGHT:
+            raise ArcopsError(
+                f"{part.strip()[:40]!r} is no part of a mix", hint=f"like {MIX}", exit_code=ExitCode.USAGE
+            )
+        found[kind] = int(weight)
+    if not any(found.values()):
+        raise ArcopsError("the mix asks for nothing", hint=f"like {MIX}", exit_code=ExitCode.USAGE)
+    return found
+
+
+class Script:
+    """What one client does, one request after the other."""
+
+    def __init__(self, seed: int, client: int, mix: Mapping[str, int], model: str, longest: int | None) -> None:
+        """`longest`: the server's longest sequence in tokens, where it says it."""
+        self._random = random.Random(f"{seed} {client}")  # noqa: S311 - a load to be repeated, no secret
+        self._kinds = [kind for kind, weight in mix.items() if weight]
+        self._weights = [mix[kind] for kind in self._kinds]
+        self._model = model
+        self._words = LONG_WORDS if longest is None else min(LONG_WORDS, longest // 6)
+
+    def next(self) -> Task:
+        """The next request."""
+        dice = self._random
+        (kind,) = dice.choices(self._kinds, self._weights)
+        think = min(dice.expovariate(1 / THINK), 4 * THINK)
+        match kind:
+            case "long":
+                words = " ".join(dice.choices(WORDS, k=self._words))
+                return Task(kind, self._body(f"Sum this up in a few words: {words}", 24), None, think)
+            case "cut":
+                return Task(
+                    kind, self._body(f"Tell a long story of a {dice.choice(WORDS)}.", 512), dice.randint(1, 8), think
+                )
+            case "tools":
+                city, days = dice.choice(CITIES), dice.randint(1, 7)
+                body = self._body(f"What will the weather be in {city} for {days} days? Use the tool.", 256)
+                body |= {"tools": [TOOL], "tool_choice": "required", "temperature": 0.0}
+                return Task(kind, body, None, think)
+            case _:
+                return Task(kind, self._body(f"Say something short of a {dice.choice(WORDS)}.", 48), None, think)
+
+    def _body(self, question: str, tokens: int) -> dict[str, object]:
+        return {
+            "model": self._model,
+            "messages": [{"role": "user", "content": question}],
+            "max_tokens": tokens,
+            "temperature": 0.0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "chat_template_kwargs": {"enable_thinking": False},
+        }
