@@ -16,7 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # For vLLM on the CPU: libnuma1, libtcmalloc-minimal4. For the tests: the others, gcc and libc6-dev to hold structures
 # against the kernel's headers, from systemd on for a systemd of their own.
-PACKAGES := libnuma1 libtcmalloc-minimal4 tmux curl git gcc libc6-dev \
+PACKAGES := libnuma1 libtcmalloc-minimal4 tmux curl git gcc libc6-dev chromium fonts-dejavu-core \
   systemd libpam-systemd dbus dbus-user-session polkitd iproute2 util-linux procps
 
 .PHONY: help setup interpreter packages headers runtime demo check format lint types layers fast test bench truth matrix soak screenshot docs clean

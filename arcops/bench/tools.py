@@ -260,10 +260,10 @@ def _no_constant(name: str) -> Json:
     raise ValueError(f"{name} is no number")
 
 
-def _value(call: ToolCall) -> tuple[bool, Json]:
-    """What is compared: the value, or the text where it is no JSON."""
+def _value(call: ToolCall) -> tuple[bool, str]:
+    """What is compared: the value in one spelling (Python's own comparison takes true for 1), or what is no JSON."""
     try:
-        return True, _json(call.arguments)
+        return True, json.dumps(_json(call.arguments), sort_keys=True)
     except (ValueError, RecursionError):
         return False, call.arguments
 

@@ -16,7 +16,7 @@ from arcops.core.evidence.measured import Measured
 from arcops.core.evidence.qualification import Qualification, Verdict
 from arcops.core.evidence.run import Run, Stage
 from arcops.core.evidence.rungs import Passed, Rung, Standing, rungs_of
-from arcops.core.evidence.setting import Setting
+from arcops.core.evidence.setting import CeilingAt, Setting
 from arcops.core.evidence.statistics import Spread
 from arcops.evidence.shelf import Stored
 
@@ -122,14 +122,16 @@ def figures(
     if not stages:
         yield "nothing was measured"
         return
-    yield from table(tuple(_columns(stages, found, told)), width)
+    yield from table(tuple(_columns(stages, found, told, setting.ceilings)), width)
     if any(spoils_stage(judgements, stage) for stage in stages):
         yield "* not to be counted: see below"
     if record.kind == "suite":
         yield from _suite(run, stages)
 
 
-def _columns(stages: Sequence[Stage], found: Sequence[StageFigures], told: Sequence[Passed]) -> Iterator[Column]:
+def _columns(
+    stages: Sequence[Stage], found: Sequence[StageFigures], told: Sequence[Passed], ceilings: Sequence[CeilingAt]
+) -> Iterator[Column]:
     several = any(stage.concurrency > 1 for stage in stages)
     names = [f"{one.stage.name}{'*' if one.spoiled else ''}" for one in told]
     yield Column("stage", names, left=True)
@@ -138,6 +140,8 @@ def _columns(stages: Sequence[Stage], found: Sequence[StageFigures], told: Seque
         yield Column("together", [_rate(one.steady) for one in found])
     yield Column("decode", [_middle(one.decode) for one in found])
     yield Column("least-most", [_range(one.decode) for one in found], need=4)
+    if not several and ceilings:
+        yield Column("ceiling", [_ceiling(stage, one, ceilings) for stage, one in zip(stages, found, strict=True)])
     if not several:
         yield Column("prefill", [_middle(one.prefill) for one in found])
     yield Column("throughput", [_rate(one.throughput) for one in found], need=6)
@@ -154,6 +158,16 @@ def _columns(stages: Sequence[Stage], found: Sequence[StageFigures], told: Seque
     yield Column("power", [_watts(one.power) for one in found], need=12)
     yield Column("output", [words.count(one.output_tokens) for one in found], need=13 if several else 1)
     yield Column("identity", [one.share for one in told])
+
+
+def _ceiling(stage: Stage, found: StageFigures, ceilings: Sequence[CeilingAt]) -> str:
+    """What the cards could do at this depth, and the share of it that the median request reached: `300 (62 %)`."""
+    at = next((one for one in ceilings if one.depth == stage.depth), None)
+    if at is None:
+        return UNKNOWN
+    most = at.plain if at.speculative is None else at.speculative
+    share = f" ({found.decode.median / most:.0%})".replace("%", " %") if found.decode is not None else ""
+    return f"{_rate(most)}{share}"
 
 
 def _suite(run: Run, stages: Sequence[Stage]) -> Iterator[str]:
@@ -176,8 +190,7 @@ def verdicts(judgements: Sequence[Judgement], width: int) -> Iterator[str]:
             for one in bad[:_TOLD]:
                 yield from _verdict(question, verdict, f"{_place(one)}{one.words}", width)
             if len(bad) > _TOLD:
-                others = ", ".join(f"{one.stage} of pass {one.pass_number}" for one in bad[_TOLD:])
-                yield from _verdict(question, verdict, f"likewise {others}", width)
+                yield from _verdict(question, verdict, f"likewise {_others(bad[_TOLD:])}", width)
         if len(good) == 1:
             yield from _verdict(question, Verdict.PASSED, f"{_place(good[0])}{good[0].words}", width)
         elif good:
@@ -191,6 +204,12 @@ def _verdict(question: Question, verdict: Verdict, text: str, width: int) -> Ite
     lines = words.folded(words.clean(text), max(20, width - len(start) - 9))
     for number, line in enumerate(lines or [""]):
         yield f"{start}{paint(f'{word:<8}', style)} {line}" if number == 0 else f"{'':<{len(start) + 9}}{line}"
+
+
+def _others(bad: Sequence[Judgement]) -> str:
+    """Their stages; how many, where they are about no stage."""
+    stages = [f"{one.stage} of pass {one.pass_number}" for one in bad if one.stage is not None]
+    return ", ".join(stages) or f"{len(bad)} more"
 
 
 def _place(one: Judgement) -> str:

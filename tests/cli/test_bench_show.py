@@ -12,7 +12,7 @@ from arcops.cli.bench_compare import FIGURES, conditions, ratio
 from arcops.config.paths import Paths
 from arcops.core.evidence.environment import digest_of
 from arcops.core.evidence.qualification import Gate, Qualification, Verdict
-from arcops.core.evidence.setting import Befallen
+from arcops.core.evidence.setting import Befallen, CeilingAt
 from arcops.core.evidence.statistics import Spread
 from arcops.evidence import shelf
 from arcops.evidence.record import Record
@@ -123,6 +123,28 @@ def test_a_spoiled_stage_is_marked_and_explained(tmp_path: Path, site: MadeUpSit
     assert "c4*" in shown
     assert "undisturbed    NO       reset at 31.4 s: GT reset of 0000:03:00.0" in shown
     assert "every pass is spoiled" in " ".join(shown.split())
+
+
+def test_canaries_that_differ_are_counted_where_they_are_many(tmp_path: Path, site: MadeUpSite, arcops: Arcops) -> None:
+    made = ladder()
+    other = [replace(one, question=f"{n}?") for n in range(4) for one in made.canaries]
+    changed = [replace(one, answer=f"{one.answer}0") if one.when == "after" else one for one in other]
+    shown = arcops("bench", "show", kept_at(tmp_path / "r.json", record(replace(made, canaries=tuple(changed))))).out
+    assert "canaries NO likewise 2 more" in " ".join(shown.split())
+    assert "None" not in shown
+
+
+def test_the_ceiling_of_decoding_stands_beside_what_was_measured(
+    tmp_path: Path, site: MadeUpSite, arcops: Arcops
+) -> None:
+    alone = run([replace(stage([request("item-0")], "512", 1), depth=512)], name="context")
+    where = replace(setting(), ceilings=(CeilingAt(512, 40.0, None), CeilingAt(1024, 9.0, None)))
+    shown = arcops("bench", "show", kept_at(tmp_path / "r.json", record(alone, where))).out
+    assert "40.0 (50 %)" in shown
+    speculative = replace(where, ceilings=(CeilingAt(512, 40.0, 80.0),))
+    assert "80.0 (25 %)" in arcops("bench", "show", kept_at(tmp_path / "s.json", record(alone, speculative))).out
+    bare = arcops("bench", "show", kept_at(tmp_path / "t.json", record(alone))).out
+    assert "ceiling" not in bare
 
 
 def test_many_stages_with_one_fault_are_told_in_few_lines(tmp_path: Path, site: MadeUpSite, arcops: Arcops) -> None:

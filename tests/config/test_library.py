@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from arcops.config import Config
 from arcops.core.errors import ArcopsError, ExitCode, InvalidProfileError
+from arcops.core.launch import Qualifying
 from tests.sites import CARDS, MadeUpSite
 
 MINIMAL = "device: {kind: cpu}\nmodel: {path: tiny/hybrid}\n"
@@ -573,3 +574,34 @@ def test_the_package_loads_its_parts_when_they_are_asked_for() -> None:
 
     with pytest.raises(AttributeError, match="no attribute 'Confiig'"):
         _ = arcops.config.Confiig  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportAttributeAccessIssue] - the point
+
+
+def test_what_is_asked_to_qualify_is_inherited_key_by_key(site: MadeUpSite) -> None:
+    site.write_profile(
+        "base",
+        MINIMAL + "qualification:\n"
+        "  chat: {prompt: 'The capital of France?', expect: Paris}\n"
+        "  long_tokens: 4096\n"
+        "  headroom_mib: 512\n"
+        "  image: ~/red.png\n",
+    )
+    site.write_profile("p", "extends: base\nqualification: {long_tokens: null, tools: false, chat: {expect: paris}}\n")
+    found = load(site).launch("p")
+    image = f"{site.env['HOME']}/red.png"
+    asked = Qualifying("The capital of France?", "paris", None, 512 << 20, tools=False, image=image)
+    assert found.qualification == asked
+    assert not os.path.exists(image)  # what is missing for a qualification keeps nothing from starting
+
+
+def test_a_wrong_key_of_the_qualification_is_placed_and_corrected(site: MadeUpSite) -> None:
+    site.write_profile(
+        "p",
+        MINIMAL + "qualification:\n  chat: {promt: hm, expect: Paris}\n  long_token: 3\n  image: red.png\n  tool: 1\n",
+    )
+    assert problems(site, "p") == [
+        "p.yaml:4: qualification.chat.promt: unknown key; did you mean prompt?",
+        "p.yaml:4: qualification.chat.prompt: is missing: What is asked (/v1/chat/completions, temperature 0).",
+        "p.yaml:5: qualification.long_token: unknown key; did you mean long_tokens?",
+        "p.yaml:6: qualification.image: String should match pattern '^[/~]', not 'red.png'",
+        "p.yaml:7: qualification.tool: unknown key; did you mean tools?",
+    ]

@@ -17,6 +17,7 @@ from arcops.core.launch import (
     KnownAnswer,
     Launch,
     Limits,
+    Qualifying,
     RestartPolicy,
     environment_of,
     hidden,
@@ -52,6 +53,7 @@ def test_a_plain_launch_says_only_what_must_be_said() -> None:
 def test_a_plain_profile_has_the_launchs_own_defaults() -> None:
     made = launch()
     assert (made.limits, made.restart, made.checks) == (Limits(), RestartPolicy(), Checks())
+    assert made.qualification == Qualifying()
 
 
 def test_an_orderly_stop_takes_its_drain_its_grace_and_the_clearing_at_most() -> None:
@@ -228,3 +230,11 @@ def test_what_the_profile_checks_is_checked_so(says: dict[str, str], expected: s
     assert (made.idle_probe, made.degenerate, made.acceptance_floor) == (60.0, True, 0.1)
     assert made.known_answer == KnownAnswer("1, 2,", expected, exactly)
     assert made.asks_first, "a known answer is asked for at the start, whatever first_answer says"
+
+
+def test_what_is_asked_to_qualify_goes_with_a_launch_and_makes_no_other_one() -> None:
+    asked = {"chat": {"prompt": "2 + 2?", "expect": "4"}, "long_tokens": 512, "headroom_mib": 256, "tools": False}
+    made = launch(qualification=asked)
+    assert made.qualification == Qualifying("2 + 2?", "4", 512, 256 << 20, tools=False)
+    assert made == launch()
+    assert made != launch(checks={"first_answer": False})

@@ -199,6 +199,11 @@ def test_a_number_in_the_environment_is_text() -> None:
         ({"extra_args": ("--seed", "1", "--port=9")}, "extra_args.2"),
         ({"checks": {"known_answer": {"prompt": "1, 2,"}}}, "checks.known_answer"),
         ({"checks": {"known_answer": {"prompt": "1,", "equals": "2", "contains": "2"}}}, "checks.known_answer"),
+        (
+            {"qualification": {"long_tokens": 4096}, "scheduling": {"max_model_len": 4096}},
+            "qualification.long_tokens",
+        ),
+        ({"qualification": {"tools": True}}, "qualification.tools"),
     ],
 )
 def test_what_contradicts_is_a_fault_of_one_key(sections: dict[str, object], key: str) -> None:

@@ -33,7 +33,7 @@ class Bench:
     """Where its files go."""
 
     def measure(self, work: Work, users: int, salt: str, name: str) -> Measured:
-        """One round, in a process of its own. Raises subprocess.CalledProcessError, with what it said, where it fails."""
+        """One round, in a process of its own. Raises subprocess.CalledProcessError with what it said."""
         data, result = self.folder / f"{name}.jsonl", self.folder / f"{name}.json"
         work.write(data)
         command = self._command(work, users, salt, data, result)

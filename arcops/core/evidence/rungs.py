@@ -122,7 +122,7 @@ def _rung_of(kind: str, stage: Stage) -> str:
 def _rung(name: str, passes: tuple[Passed, ...], not_compared: str) -> Rung:
     counted = tuple(one for one in passes if not one.spoiled)
     if not counted:
-        return Rung(name, Standing.UNKNOWN, f"every pass is spoiled: {passes[0].spoiled}", passes)
+        return _all_spoiled(name, passes)
     if all(one.identity is not None and one.identity.asked == 0 for one in counted):
         return Rung(name, Standing.UNKNOWN, "sampled: its answers may differ by right", passes)
     astray = tuple(one for one in counted if one.identity is not None and one.identity.divergences)
@@ -133,6 +133,15 @@ def _rung(name: str, passes: tuple[Passed, ...], not_compared: str) -> Rung:
     if any(one.identity is None or not one.identity.is_exact for one in counted):
         return Rung(name, Standing.UNKNOWN, not_compared or f"{_shares(counted)}: not all answers are known", passes)
     return _exact(name, counted, passes)
+
+
+def _all_spoiled(name: str, passes: tuple[Passed, ...]) -> Rung:
+    """Nothing of it can make it exact; but what differs, differs."""
+    why = f"every pass is spoiled: {passes[0].spoiled}"
+    place = first_divergence(passes)
+    if place is None:
+        return Rung(name, Standing.UNKNOWN, why, passes)
+    return Rung(name, Standing.NOT_EXACT, f"{_shares(passes)}, first {words_of(place)}; {why}", passes)
 
 
 def _exact(name: str, counted: tuple[Passed, ...], passes: tuple[Passed, ...]) -> Rung:

@@ -86,6 +86,15 @@ def test_a_spoiled_run_counts_nothing() -> None:
     assert "GT reset" in found[0].words
 
 
+def test_what_differs_in_a_spoiled_run_is_said_to_differ() -> None:
+    reset = replace(setting(), befallen=(Befallen(1.0, "reset", "GT reset", spoils=True),))
+    rungs = {one.name: one for one in rungs_of([record(ladder(odd={1: ODD}), reset)])}
+    assert rungs["c1"].standing is Standing.UNKNOWN
+    assert rungs["c4"].standing is Standing.NOT_EXACT
+    assert "3/4, 4/4, first item-3 at token 0" in rungs["c4"].words
+    assert "every pass is spoiled" in rungs["c4"].words
+
+
 def test_an_answer_that_is_unknown_makes_its_rung_unknown() -> None:
     made = ladder()
     silent = replace(made.stages[2].requests[0], answer=None)
