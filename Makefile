@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in "$(ARCOPS_PYTHON311)" python3.12 python3.13 python3; 
 VENV := .venv
 BIN := $(VENV)/bin
 # For vLLM on the CPU: libnuma1, libtcmalloc-minimal4. For the tests: the others, gcc and libc6-dev to hold structures
-# against the kernel's headers, from systemd on for a systemd of their own.
+# against the kernel's headers, chromium (400 MB) to look at a report as its reader does, from systemd on for a systemd of their own.
 PACKAGES := libnuma1 libtcmalloc-minimal4 tmux curl git gcc libc6-dev chromium fonts-dejavu-core \
   systemd libpam-systemd dbus dbus-user-session polkitd iproute2 util-linux procps
 
