@@ -22,6 +22,7 @@ MARKUP: Final = (
 MAX_TOKENS: Final = 512
 """For the answer to any of the cases."""
 _FINISHED: Final = "tool_calls"
+_CUT: Final = "length"
 _SYSTEM: Final = "You act by calling functions. Call exactly one function for each request, and say nothing else."
 
 
@@ -171,7 +172,7 @@ def judge(case: ToolCase, answer: ChatAnswer, *, named: bool = False) -> str:
     `case.choice`, where servers give `stop` as the reason of the end."""
     if answer.problem:
         return answer.problem
-    if answer.finish == "length":
+    if answer.finish == _CUT:
         return f"the answer was cut at its longest: {_told(answer)}"
     found = _markup(answer.content)
     if not answer.tool_calls:
@@ -198,6 +199,11 @@ def agree(streamed: ChatAnswer, whole: ChatAnswer) -> str:
     for how, answer in (("streamed", streamed), ("whole", whole)):
         if answer.problem:
             return f"the {how} answer is none: {answer.problem}"
+    if streamed.finish == whole.finish == _CUT:
+        # A call that is not complete is text in one and a beginning in the other.
+        return (
+            "" if streamed.ids == whole.ids else f"both were cut at their longest{_of_tokens(streamed.ids, whole.ids)}"
+        )
     what, calls = "", (_names(streamed), _names(whole))
     if calls[0] != calls[1]:
         what = f"the stream calls {calls[0]}, the whole answer {calls[1]}"

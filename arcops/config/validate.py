@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Generic, TypeVar, cast
+from types import UnionType
+from typing import Generic, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -98,11 +99,18 @@ def _model(kind: type[BaseModel], keys: KeyPath) -> type[BaseModel] | None:
     current: type[BaseModel] = kind
     for key in keys:
         field = current.model_fields.get(str(key))
-        annotation: object = None if field is None else field.annotation
-        if not isinstance(annotation, type) or not issubclass(annotation, BaseModel):
+        section = None if field is None else _section(field.annotation)
+        if section is None:
             return None
-        current = annotation
+        current = section
     return current
+
+
+def _section(annotation: object) -> type[BaseModel] | None:
+    """The section that a field holds, also where it may be left out; None for a value."""
+    kinds: tuple[object, ...] = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    return models[0] if len(models) == 1 else None
 
 
 def _keys(data: Data, detail: ErrorDetails) -> KeyPath:

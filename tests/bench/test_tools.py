@@ -169,6 +169,15 @@ def test_whose_fault_a_difference_is_follows_from_the_tokens(
     assert agree(calling(finish="stop", ids=ids[0]), calling(ids=ids[1])).endswith(words)
 
 
+def test_answers_that_were_cut_at_their_longest_are_compared_by_their_tokens() -> None:
+    text = calling(tool_calls=(), content='<tool_call>{"na', finish="length", ids=(1, 2))
+    assert agree(calling(arguments="{", finish="length", ids=(1, 2)), text) == ""
+    assert agree(calling(arguments="{", finish="length", ids=(1, 3)), text).endswith(
+        "the tokens differ from number 1 on"
+    )
+    assert agree(calling(arguments="{", finish="tool_calls", ids=(1, 2)), text) != ""
+
+
 @given(name=st.text(max_size=20), arguments=st.text(max_size=60), content=st.text(max_size=60))
 def test_whatever_a_server_says_has_a_judgement_of_one_printable_line(name: str, arguments: str, content: str) -> None:
     answer = calling(tool_calls=(ToolCall(name, arguments),), content=content)

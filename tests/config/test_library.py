@@ -599,8 +599,8 @@ def test_a_wrong_key_of_the_qualification_is_placed_and_corrected(site: MadeUpSi
         MINIMAL + "qualification:\n  chat: {promt: hm, expect: Paris}\n  long_token: 3\n  image: red.png\n  tool: 1\n",
     )
     assert problems(site, "p") == [
-        "p.yaml:4: qualification.chat.promt: unknown key; did you mean prompt?",
         "p.yaml:4: qualification.chat.prompt: is missing: What is asked (/v1/chat/completions, temperature 0).",
+        "p.yaml:4: qualification.chat.promt: unknown key; did you mean prompt?",
         "p.yaml:5: qualification.long_token: unknown key; did you mean long_tokens?",
         "p.yaml:6: qualification.image: String should match pattern '^[/~]', not 'red.png'",
         "p.yaml:7: qualification.tool: unknown key; did you mean tools?",

@@ -7,6 +7,7 @@ import pytest
 
 from arcops import wire
 from arcops.core.errors import ArcopsError, ExitCode
+from arcops.core.launch import Qualifying
 from arcops.daemon.reload import differences
 from tests.core.simulated import launch
 from tests.daemon.rig import Rig
@@ -28,6 +29,7 @@ def test_what_differs_is_said_option_by_option_and_without_secrets() -> None:
         "environment: a value that is not shown",
     ]
     assert list(differences(old, old)) == []
+    assert list(differences(old, replace(old, qualification=Qualifying(tools=False)))) == []
     moved = replace(old, argv=("vllm", "serve", "m", "--flag", "--port", "1"))
     assert list(differences(old, moved)) == ["the command line: the same, written in another way"]
     more = replace(old, argv=("vllm", "serve", "m", "--port", "1", "--max-num-seqs", "8"), setup="/env.sh")
