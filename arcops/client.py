@@ -4,9 +4,11 @@
 where nobody answers, else with the code that the daemon gave.
 """
 
+import socket as sockets
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from traceback import walk_tb
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -228,9 +230,7 @@ class LiveClient:
         with _as_errors(self._socket):
             return _decoded(await self._http.get(path), kind)
 
-    async def _post(
-        self, path: str, request: msgspec.Struct, timeout: httpx.Timeout = _ORDER_TIMEOUT
-    ) -> wire.Accepted:
+    async def _post(self, path: str, request: msgspec.Struct, timeout: httpx.Timeout = _ORDER_TIMEOUT) -> wire.Accepted:
         with _as_errors(self._socket):
             content = wire.encode(request)
             answer = await self._http.post(path, content=content, headers=_JSON, timeout=timeout)
@@ -306,6 +306,7 @@ def _as_errors(socket: Path) -> Generator[None]:
     try:
         yield
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        _close_what_was_left_open(error)
         raise NoDaemonError(
             f"no daemon answers on {socket}",
             hint="start one with `arcopsd`, or `arcops service start`",
@@ -318,3 +319,15 @@ def _as_errors(socket: Path) -> Generator[None]:
         raise NoDaemonError("the daemon went away in the middle of an answer", hint="is it being restarted?") from error
     except httpx.HTTPError as error:
         raise ArcopsError(f"the daemon's answer cannot be read: {error}", hint="does arcopsd listen there?") from error
+
+
+def _close_what_was_left_open(error: BaseException) -> None:
+    """httpx forgets the socket with which it found nobody: it would be open until the interpreter comes by."""
+    cause: BaseException | None = error
+    while cause is not None:
+        for frame, _ in walk_tb(cause.__traceback__):
+            for value in frame.f_locals.values():
+                # asyncio closes its own.
+                if isinstance(value, sockets.socket):
+                    value.close()
+        cause = cause.__cause__ or cause.__context__

@@ -13,7 +13,9 @@ from arcops.core.evidence.run import Canary, Request, Stage, Watched
 from arcops.core.evidence.work import Item, digest_of_tokens
 
 LOOK_EVERY: Final = 0.5
-"""Seconds between two looks at the server's gauges."""
+"""Seconds between two looks at the server's gauges, at least."""
+LOOK_SHARE: Final = 0.01
+"""The most of the time that the server may be busy with looks: its loop writes the page instead of sending tokens."""
 
 
 class Progress(Protocol):
@@ -112,9 +114,12 @@ class _Watch:
 
     async def look(self) -> None:
         """Until cancelled."""
+        pause = LOOK_EVERY
         while True:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(pause)
+            began = self._server.now()
             seen = await self._server.glance()
+            pause = max(LOOK_EVERY, (self._server.now() - began) / LOOK_SHARE)
             if seen is None:
                 continue
             self._looks += 1

@@ -193,9 +193,10 @@ def _in_words(within: float | None = None) -> Generator[None]:
     try:
         yield
     except TimeoutError as error:
-        if within is None and not isinstance(error, aiohttp.ClientError):
+        connecting = isinstance(error, aiohttp.ClientError)
+        if within is None and not connecting:
             raise  # The caller's own deadline.
-        words = f"no connection within {CONNECT_PATIENCE:g} s" if within is None else f"no answer within {within:g} s"
+        words = f"no connection within {CONNECT_PATIENCE:g} s" if connecting else f"no answer within {within:g} s"
         raise NoAnswerError(words) from error
     except aiohttp.ClientConnectorError as error:
         raise NoAnswerError(f"cannot connect: {printable(str(error.os_error.strerror or error.os_error))}") from error

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from arcops.bench.http import Http, NoAnswerError
-from arcops.bench.stream import error_words, printable
+from arcops.bench.stream import Count, error_words, printable
 from arcops.core.errors import ArcopsError, ExitCode
 
 PATIENCE: Final = 90.0
@@ -23,7 +23,7 @@ class Model(msgspec.Struct):
     """The served name."""
     root: str | None = None
     """The checkpoint behind it."""
-    max_model_len: int | None = None
+    max_model_len: Count | None = None
 
 
 class _Models(msgspec.Struct):

@@ -23,20 +23,24 @@ class BrokenStreamError(ArcopsError):
 _NO_ERROR: Final = msgspec.Raw(b"null")
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""A number of tokens, or a token's id: what no float holds exactly is no such thing, and cannot be reckoned with."""
+
+
 class _Choice(msgspec.Struct):
     index: int = 0
     text: str | None = None
-    token_ids: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
+    token_ids: list[Count] | None = None
     finish_reason: str | None = None
 
 
 class _Details(msgspec.Struct):
-    cached_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    cached_tokens: Count | None = None
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    completion_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
     prompt_tokens_details: _Details | None = None
 
 

@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from arcops import words
 from arcops.cli.bench_json import plain, rungs
 from arcops.cli.bench_words import UNKNOWN, short, standings, when
 from arcops.cli.output import Style, paint
 from arcops.cli.tables import Column, table
-from arcops.core.errors import ArcopsError
 from arcops.core.evidence.balanced import balanced_decode, kinds_of
 from arcops.core.evidence.comparable import Difference, Part, Weight, comparable, differences
 from arcops.core.evidence.figures import of_requests, of_stage
@@ -22,7 +19,7 @@ from arcops.core.evidence.rungs import Rung, rungs_of
 from arcops.core.evidence.statistics import Spread, spread
 from arcops.evidence.record import Record
 from arcops.evidence.shelf import Stored
-from arcops.evidence.standing import kept
+from arcops.evidence.whole import with_environment
 
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Values = tuple[float | None, ...]
@@ -90,7 +87,7 @@ class Comparison:
     @classmethod
     def of(cls, stored: Sequence[Stored], environments: Path) -> "Comparison":
         """`environments` is the folder in which those of launches are kept: by them two digests are told apart."""
-        records = [_with_environment(one.record, environments) for one in stored]
+        records = [with_environment(one.record, environments) for one in stored]
         found = tuple(differences(records[0], other) for other in records[1:])
         return cls(tuple(stored), found, tuple(_groups(records)))
 
@@ -151,17 +148,6 @@ def _groups(records: Sequence[Record]) -> Iterator[tuple[str, tuple[Rung, ...]]]
             yield letters, rungs_of([records[number] for number in numbers])
 
 
-def _with_environment(record: Record, folder: Path) -> Record:
-    """With the environment that it was measured in, where that is kept."""
-    digest = None if record.setting is None else record.setting.configuration.environment_digest
-    if record.environment is not None or digest is None:
-        return record
-    try:
-        return msgspec.structs.replace(record, environment=kept.read(folder, digest))
-    except ArcopsError:
-        return record
-
-
 def _runs(found: Comparison) -> Iterator[str]:
     for letter, one in zip(_LETTERS, found.stored, strict=False):
         record = one.record
@@ -173,7 +159,7 @@ def _runs(found: Comparison) -> Iterator[str]:
         ).rstrip()
         for reason in spoiled(judge(record)):
             where = "" if reason.stage is None else f"{reason.stage}, pass {reason.pass_number}: "
-            yield words.clean(f"   {paint('not counted:', Style.RED)} {where}{reason.words}")
+            yield f"   {paint('not counted:', Style.RED)} {words.clean(f'{where}{reason.words}')}"
 
 
 def _figures_of(stored: Sequence[Stored]) -> tuple[Figure, ...]:

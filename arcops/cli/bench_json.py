@@ -8,8 +8,10 @@ import msgspec
 from arcops.core.evidence.balanced import center, kinds_of
 from arcops.core.evidence.figures import of_stage
 from arcops.core.evidence.judge import Judgement, judge, spoils_stage
-from arcops.core.evidence.qualification import Verdict
+from arcops.core.evidence.qualification import Gate, Verdict
 from arcops.core.evidence.rungs import Rung, rungs_of
+from arcops.core.evidence.soaked import gates
+from arcops.evidence.record import Record
 from arcops.evidence.shelf import Stored
 
 
@@ -31,7 +33,7 @@ def shown(stored: Stored, followed: tuple[Verdict, str]) -> dict[str, object]:
         "oracle": {"verdict": followed[0].value, "words": followed[1]},
         "rungs": rungs(rungs_of([record])),
         "qualified": None if record.qualification is None else record.qualification.qualified,
-        "gates": [] if record.qualification is None else [plain(one) for one in record.qualification.gates],
+        "gates": [plain(one) for one in _gates(record)],
     }
 
 
@@ -54,6 +56,13 @@ def rungs(found: Sequence[Rung]) -> list[object]:
 def plain(value: object) -> object:
     """Frozen data as what JSON holds."""
     return cast("object", msgspec.to_builtins(value))
+
+
+def _gates(record: Record) -> Sequence[Gate]:
+    """Of a qualification as it was, of a soak as its facts say."""
+    if record.qualification is not None:
+        return record.qualification.gates
+    return () if record.soak is None else gates(record.soak, record.setting)
 
 
 def _stages(stored: Stored, judgements: Sequence[Judgement]) -> list[object]:

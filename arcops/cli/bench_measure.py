@@ -1,6 +1,7 @@
 """`arcops bench long-prompt`, `context`, `ladder` and `suite`: measure, keep the record, show it."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -240,7 +241,7 @@ def _oracles(oracle: str | None, stored: "Stored", records: Path) -> Path:
     """The folder that the oracle's record is in."""
     if oracle is None:
         return stored.path.parent
-    return Path(oracle).parent if "/" in oracle or Path(oracle).is_file() else records
+    return Path(oracle).parent if "/" in oracle or os.path.isfile(oracle) else records
 
 
 def _text(number: int | None) -> str | None:

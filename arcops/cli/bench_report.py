@@ -44,14 +44,15 @@ def report(
     from arcops.evidence import shelf  # here and not above: what draws is loaded by nothing else
     from arcops.evidence.report.page import html
 
-    folder = Paths.of(instance_of(ctx)).records if records is None else records
+    paths = Paths.of(instance_of(ctx))
+    folder = paths.records if records is None else records
     if out == _STDOUT and as_json:
         raise ArcopsError("stdout holds either the report or JSON", exit_code=ExitCode.USAGE)
     stored = [shelf.read(shelf.named(folder, name)) for name in names]
     place = None if out == _STDOUT else _place(stored, out)
-    if place is not None and not force and os.path.lexists(place):
-        raise ArcopsError(f"there is a file {place} already", hint="--force overwrites it", exit_code=ExitCode.USAGE)
-    page = html(stored)
+    if place is not None:
+        _check(place, force=force)
+    page = html(stored, paths.environments)
     if place is None:
         output.data(page.rstrip("\n"))
         return
@@ -69,7 +70,16 @@ def _place(stored: "list[Stored]", out: str | None) -> Path:
     several = f"-and-{len(stored) - 1}-more" if len(stored) > 1 else ""
     usual = f"{stored[0].path.stem}{several}.html"
     place = Path(usual if out is None else out)
-    return place / usual if place.is_dir() else place
+    return place / usual if os.path.isdir(place) else place
+
+
+def _check(place: Path, *, force: bool) -> None:
+    """Raises ArcopsError (usage) where it would take the place of something that is not to be lost."""
+    if force and os.path.exists(place) and not os.path.isfile(place):
+        # A device would be gone, and not written to.
+        raise ArcopsError(f"{place} is no file", hint="`--out -` writes to stdout", exit_code=ExitCode.USAGE)
+    if not force and os.path.lexists(place):
+        raise ArcopsError(f"there is a file {place} already", hint="--force overwrites it", exit_code=ExitCode.USAGE)
 
 
 def _write(place: Path, content: bytes) -> None:

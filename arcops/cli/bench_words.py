@@ -13,10 +13,12 @@ from arcops.core.evidence.figures import Percentiles, StageFigures, of_stage
 from arcops.core.evidence.identity import ITSELF
 from arcops.core.evidence.judge import Judgement, Question, judge, spoils_stage
 from arcops.core.evidence.measured import Measured
-from arcops.core.evidence.qualification import Qualification, Verdict
+from arcops.core.evidence.qualification import Gate, Qualification, Verdict
 from arcops.core.evidence.run import Run, Stage
 from arcops.core.evidence.rungs import Passed, Rung, Standing, rungs_of
 from arcops.core.evidence.setting import CeilingAt, Setting
+from arcops.core.evidence.soak import Soak
+from arcops.core.evidence.soaked import asked, gates
 from arcops.core.evidence.statistics import Spread
 from arcops.evidence.shelf import Stored
 
@@ -48,8 +50,10 @@ def lines_of(stored: Stored, width: int, followed: tuple[Verdict, str]) -> list[
         lines += ["", *figures(record, record.run, record.setting, judgements, rungs, width)]
         lines += ["", *verdicts(judgements, width)]
         lines += ["", *_identity(stored, rungs, followed, width)]
+    if record.soak is not None:
+        lines += ["", *_soak(record.soak, record.setting, width)]
     if record.qualification is not None:
-        lines += ["", *_gates(record.qualification, width)]
+        lines += ["", *_qualification(record.qualification, width)]
     return lines
 
 
@@ -245,12 +249,23 @@ def standings(rungs: Iterable[Rung], width: int) -> Iterator[str]:
             yield (head if number == 0 else " " * len(head)) + paint(line, _STANDINGS[rung.standing])
 
 
-def _gates(found: Qualification, width: int) -> Iterator[str]:
+def _soak(found: Soak, setting: Setting | None, width: int) -> Iterator[str]:
+    early = f", ended early after {words.duration(found.lasted)}" if found.interrupted else ""
+    head = f"{asked(found):,} requests of {found.clients} clients for {words.duration(found.wanted)}{early}"
+    yield paint(head, Style.BOLD)
+    yield from _gates(gates(found, setting), width)
+
+
+def _qualification(found: Qualification, width: int) -> Iterator[str]:
     said = "passed" if found.qualified else "did NOT pass"
     yield paint(
         f"profile {words.clean(found.profile)} {said} in environment {short(found.environment_digest)}", Style.BOLD
     )
-    for gate in found.gates:
+    yield from _gates(found.gates, width)
+
+
+def _gates(found: Iterable[Gate], width: int) -> Iterator[str]:
+    for gate in found:
         word, style = _VERDICTS[gate.verdict]
         head = f"  {words.clean(gate.name):<14} "
         lines = words.folded(words.clean(gate.detail), max(20, width - len(head) - 9)) or [""]

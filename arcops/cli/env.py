@@ -1,5 +1,6 @@
 """`arcops env`: what a profile's runtime really is, kept, shown, compared, and held against what is there now."""
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -219,7 +220,7 @@ def _running(ctx: typer.Context) -> str:
         hint="name one; `arcops profile list` lists them",
         exit_code=ExitCode.USAGE,
     )
-    if not Paths.of(instance_of(ctx)).socket.exists():
+    if not os.path.exists(Paths.of(instance_of(ctx)).socket):
         raise nobody
     try:
         with client_of(ctx) as client:

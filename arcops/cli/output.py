@@ -128,6 +128,11 @@ def leave(code: ExitCode) -> NoReturn:
     raise SystemExit(int(code))
 
 
+def ended_by(signal: int) -> NoReturn:
+    """End the program with what a shell reports for one that this signal has ended."""
+    raise SystemExit(128 + signal)
+
+
 def guard(function: Callable[P, T]) -> Callable[P, T]:
     """Turn what a command raises into words and exit codes: ArcopsError into its own, Ctrl-C into 130."""
 

@@ -1,9 +1,11 @@
 """`arcops qualify`: hold a profile to its gates before it replaces what works."""
 
 import asyncio
+import signal
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -12,12 +14,15 @@ from arcops.cli.durations import seconds
 from arcops.cli.main import instance_of
 from arcops.config.paths import Paths
 from arcops.core.errors import ArcopsError, ExitCode
-from arcops.core.evidence.qualification import Gate, Qualification, Verdict
+from arcops.core.evidence.qualification import UNKNOWN_ENVIRONMENT, Gate, Qualification, Verdict
 from arcops.words import clean
 
 if TYPE_CHECKING:
     from arcops.evidence.qualify.seen import Question
     from arcops.evidence.shelf import Stored
+
+T = TypeVar("T")
+_ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def qualify(
@@ -63,8 +68,8 @@ def qualify(
 
     Where a gate fails, what ran before runs again in any case.
     """
-    from arcops.evidence.qualify.run import Asked
     from arcops.evidence.qualify.run import qualify as hold
+    from arcops.evidence.qualify.wanted import Asked
 
     if accept_divergence is not None and not accept_divergence.strip():
         raise ArcopsError("--accept-divergence wants a reason", exit_code=ExitCode.USAGE)
@@ -85,9 +90,44 @@ def qualify(
         keep=keep,
         note=note,
     )
-    stored = asyncio.run(hold(asked, paths, _progress))
-    _show(stored, paths.records, as_json=as_json)
-    output.leave(code_of(stored.record.qualification))
+    done = until_told(hold(asked, paths, _progress))
+    _show(done.stored, paths.records, as_json=as_json)
+    if done.unreturned is not None:
+        output.fail(done.unreturned)
+    output.leave(code_of(done.stored.record.qualification))
+
+
+def until_told(work: Coroutine[Any, Any, T]) -> T:
+    """Run it. Ctrl-C, SIGTERM and the terminal's closing cancel it, so that it can bring back what ran before; then the
+    program ends as a shell expects it. Only Ctrl-C counts a second time: terminals and services send theirs twice.
+    """
+    told: list[int] = []
+
+    async def run() -> T:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(work)
+
+        def end(number: int) -> None:
+            if not told or number == signal.SIGINT:
+                told.append(number)
+                task.cancel()
+
+        # What nohup, or a shell for what it runs behind, has switched off stays so.
+        heard = [one for one in _ENDS if signal.getsignal(one) is not signal.SIG_IGN]
+        for number in heard:
+            loop.add_signal_handler(number, end, number)
+        try:
+            return await task
+        finally:
+            for number in heard:
+                loop.remove_signal_handler(number)
+
+    try:
+        return asyncio.run(run())
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        output.ended_by(told[0])
 
 
 def code_of(given: Qualification | None) -> ExitCode:
@@ -110,11 +150,12 @@ def lines(given: Qualification) -> list[str]:
 
 def verdict(given: Qualification) -> str:
     """In one line, with the reason where it is not the best."""
+    if given.qualified and given.environment_digest == UNKNOWN_ENVIRONMENT:
+        return f"{given.profile} has passed its gates, in an environment that is not known: no switch goes by that"
     if given.qualified:
         return f"{given.profile} has qualified"
     bad = [gate.name for gate in given.gates if gate.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
-    asked = {gate.name for gate in given.gates if gate.verdict is Verdict.PASSED}
-    why = bad or [f"{name} was not asked" for name in ("start", "chat", "tools") if name not in asked]
+    why = bad or [f"{name} was not asked" for name in given.missing]
     return f"{given.profile} has not qualified: {', '.join(why)}"
 
 
@@ -145,4 +186,3 @@ def _show(stored: "Stored", records: Path, *, as_json: bool) -> None:
         output.json_data(shown(stored, followed(stored, records)))
     elif given is not None:
         output.data("\n".join(lines(given)))
-    output.note(f"record: {stored.path}")

@@ -31,28 +31,55 @@ def serving(socket: Path) -> wire.BackendInfo:
     return status.backend
 
 
-async def renew(socket: Path) -> None:
-    """Run the same profile anew with empty compile caches of its own, until it serves. Raises ArcopsError."""
+async def renew(socket: Path) -> bool:
+    """Run the same profile anew with empty compile caches of its own, until it serves. Raises ArcopsError.
+
+    False: it serves, and its caches were not empty (an older daemon knows nothing of them).
+    """
     await _carry_out(socket, lambda client: client.restart(wire.RestartRequest(fresh_caches=True)))
+    return (await asyncio.to_thread(serving, socket)).fresh_caches
 
 
-async def change(socket: Path, profile: str, *, replace: bool = False) -> None:
+async def change(
+    socket: Path, profile: str, *, replace: bool = False, taken: Callable[[int], None] = lambda _: None
+) -> None:
     """Run another profile, until it serves. Raises ArcopsError: refused, or it failed.
 
-    `replace`: even while another order is under way.
+    `replace`: even while another order is under way. `taken` hears the order's id as soon as the daemon has it, on a
+    thread of its own; also where this is cancelled meanwhile.
     """
     request = wire.SwitchRequest(profile=profile, replace=replace)
-    await _carry_out(socket, lambda client: client.switch(request))
+
+    def order(client: Client) -> wire.Accepted:
+        accepted = client.switch(request)
+        if accepted.order_id is not None:
+            taken(accepted.order_id)
+        return accepted
+
+    await _carry_out(socket, order)
 
 
 async def _carry_out(socket: Path, order: Callable[[Client], wire.Accepted]) -> None:
-    accepted = await asyncio.to_thread(_with_client, socket, order)
+    accepted = await _given(socket, order)
     if accepted.order_id is None:
         return
     settled = await _settled(socket, accepted.order_id)
     if settled.exit_code != ExitCode.DONE:
         code = ExitCode.of(settled.exit_code)
         raise ArcopsError(settled.summary, hint=settled.hint, exit_code=code)
+
+
+async def _given(socket: Path, order: Callable[[Client], wire.Accepted]) -> wire.Accepted:
+    """Give it. Cancelled, this ends only when the daemon has it: it cannot be called back, and one that is given then
+    has to come after it."""
+    giving = asyncio.ensure_future(asyncio.to_thread(_with_client, socket, order))
+    try:
+        return await asyncio.shield(giving)
+    except asyncio.CancelledError:
+        # Whether it was refused is of no matter any more, and nobody has to be told.
+        giving.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.wait((giving,))
+        raise
 
 
 async def _settled(socket: Path, order_id: int) -> wire.OutcomeInfo:

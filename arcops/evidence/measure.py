@@ -30,20 +30,23 @@ from arcops.core.evidence.identity import (
     open_questions,
     with_margins,
 )
+from arcops.core.evidence.judge import STALE_CACHES
 from arcops.core.evidence.run import Run
-from arcops.core.evidence.setting import Setting
+from arcops.core.evidence.setting import Configuration, Setting
 from arcops.core.evidence.work import Item, Workload
 from arcops.evidence import fresh, shelf
 from arcops.evidence.benches import Bench
 from arcops.evidence.benches import measure as run_bench
 from arcops.evidence.ceiling import ceilings
 from arcops.evidence.record import FORMAT, Record
-from arcops.evidence.setting import known
+from arcops.evidence.setting import concealed, known
 from arcops.evidence.shelf import Stored
 from arcops.evidence.standing import kept
 from arcops.evidence.target import Target, target_of
 from arcops.evidence.witness import Witness
 
+ENVIRONMENT_WITHIN: Final = 60.0
+"""Seconds for the daemon to record an environment: ten, where nothing has been read before."""
 MARGINS: Final = 8
 """Divergences of a stage whose margin is asked for: each costs a prefill of its prompt."""
 NO_ORACLE: Final = "no oracle was given, and the server may speculate, so that it is none for itself"
@@ -96,8 +99,7 @@ async def _beside_profile(asked: Asked, profile: str, paths: Paths, tell: Progre
         await fresh.change(paths.socket, profile)
     except asyncio.CancelledError:
         # The order goes on without whoever gave it, and must not be what stays.
-        tell(f"switching back to {before}")
-        await fresh.change(paths.socket, before, replace=True)
+        await switch_back(paths.socket, before, tell, replace=True)
         raise
     try:
         # A place that is a file is the measurement's own: the oracle's record gets a name of its own beside it.
@@ -105,9 +107,18 @@ async def _beside_profile(asked: Asked, profile: str, paths: Paths, tell: Progre
         oracle = await _once(replace(asked, place=folder), None, paths, tell)
         tell(f"the oracle: {oracle.path}")
     finally:
-        tell(f"switching back to {before}")
-        await fresh.change(paths.socket, before)
+        await switch_back(paths.socket, before, tell)
     return await _once(asked, oracle, paths, tell)
+
+
+async def switch_back(socket: Path, before: str, tell: Progress, *, replace: bool = False) -> None:
+    """To the profile that ran before the oracle's. Whoever does not want to wait for it is told where he is left."""
+    tell(f"switching back to {before}")
+    try:
+        await fresh.change(socket, before, replace=replace)
+    except asyncio.CancelledError:
+        tell(f"not waited for: `arcops status` shows what runs; `arcops switch {before}` brings it back if need be")
+        raise
 
 
 async def _once(asked: Asked, oracle: Stored | None, paths: Paths, tell: Progress) -> Stored:
@@ -128,7 +139,8 @@ async def _once(asked: Asked, oracle: Stored | None, paths: Paths, tell: Progres
                 fresh=_fresh(target, witness, tell),
                 own_oracle=oracle is None,
             )
-        setting = await asyncio.to_thread(_completed, witness.setting(), found, target.socket)
+        now = await known_now(witness, target.socket, tell)
+        setting = await asyncio.to_thread(_completed, witness.setting(), found, now)
         record = course.record(found, setting)
         identity = await _identified(record, found, course.items, oracle, server, tell)
     record = msgspec.structs.replace(record, ended=max(began, time.time()), identity=identity)
@@ -172,7 +184,7 @@ class _Course:
             arcops=__version__,
             began=self._began,
             ended=max(self._began, time.time()),
-            command=self._asked.command,
+            command=concealed(self._asked.command),
             note=self._asked.note,
             run=run,
             setting=setting,
@@ -199,7 +211,11 @@ def _fresh(target: Target, witness: Witness, tell: Progress) -> Fresh | None:
 
     async def bring_up(number: int) -> None:
         tell(f"bringing up server {number} with empty compile caches")
-        await fresh.renew(socket)
+        with witness.ordering():
+            empty = await fresh.renew(socket)
+        if not empty:
+            tell(f"the compile caches of server {number} were NOT empty: is arcopsd an older one?")
+            witness.note(STALE_CACHES, f"the compile caches of server {number} were not empty")
 
     return bring_up
 
@@ -263,14 +279,32 @@ def _oracle(word: str, kind: str, paths: Paths) -> Stored:
     return stored
 
 
-def _completed(setting: Setting, run: Run, socket: Path | None) -> Setting:
-    """With what is known only afterwards: how fast the cards could decode at the run's depths, and the environment,
-    which the daemon may have been recording still when it began. Blocking."""
-    configuration = setting.configuration
-    if configuration.environment_digest is None and socket is not None:
-        now = known(setting.server, socket).configuration
-        if (now.source, now.argv) == (configuration.source, configuration.argv):
-            configuration = replace(configuration, environment_digest=now.environment_digest)
+async def known_now(witness: Witness, socket: Path | None, tell: Progress) -> Configuration:
+    """The server's configuration at the end. The suite's servers are other launches than the one that it began with;
+    and of each launch the daemon records the environment while it serves already, which is waited for."""
+    before = witness.known.configuration
+    if not witness.known.by_daemon or socket is None:
+        return before
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + ENVIRONMENT_WITHIN
+    said = False
+    while True:
+        found = await asyncio.to_thread(known, witness.setting().server, socket)
+        now = found.configuration
+        same = now.launch_id == before.launch_id or witness.ordered
+        if not found.by_daemon or not same or (now.profile, now.argv) != (before.profile, before.argv):
+            return before
+        if now.environment_digest is not None or not found.recording or loop.time() > ends:
+            return now
+        if not said:
+            said = True
+            tell("waiting for the daemon to have recorded the server's environment")
+        await asyncio.sleep(fresh.LOOK_EVERY)
+
+
+def _completed(setting: Setting, run: Run, configuration: Configuration) -> Setting:
+    """With what is known only afterwards: how fast the cards could decode at the run's depths, and `configuration`.
+    Blocking."""
     depths = [stage.depth for stage in measured(run) if stage.depth is not None]
     steps = [found for stage in measured(run) if (found := of_stage(stage).tokens_per_step) is not None]
     mean = sum(steps) / len(steps) if steps else None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from arcops.core.errors import ArcopsError
 from arcops.core.evidence.comparable import unfit_as_oracle
-from arcops.core.evidence.identity import ITSELF, by_another, compare, without_margins
+from arcops.core.evidence.identity import ITSELF, by_another, compare, same_questions, without_margins
 from arcops.core.evidence.qualification import Verdict
 from arcops.evidence import shelf
 from arcops.evidence.shelf import Stored
@@ -25,10 +25,15 @@ def followed(stored: Stored, folder: Path) -> tuple[Verdict, str]:
     oracle = _at_hand(identity.oracle, stored.path.parent) or _at_hand(identity.oracle, folder)
     if oracle is None or oracle.record.run is None:
         return Verdict.UNKNOWN, "the oracle's record is not at hand: this is as it was recorded"
-    reason = unfit_as_oracle(record, oracle.record)
-    if reason:
-        return Verdict.FAILED, f"it is no oracle of this run: {reason}"
-    if without_margins(identity.stages) != compare(record.run, by_another(oracle.record.run).answers):
+    if record.qualification is None:
+        reason = unfit_as_oracle(record, oracle.record)
+        if reason:
+            return Verdict.FAILED, f"it is no oracle of this run: {reason}"
+        answers = by_another(oracle.record.run).answers
+    else:
+        # Held against what the profile itself answered when it qualified last: in another environment, and speculating.
+        answers = same_questions(oracle.record.run, record.run)
+    if without_margins(identity.stages) != compare(record.run, answers):
         return Verdict.FAILED, "what is recorded does not follow from the oracle's answers"
     return Verdict.PASSED, f"checked with {oracle.path.name}"
 

@@ -12,6 +12,7 @@ from typing import Final, cast
 import msgspec
 
 from arcops.core.errors import ArcopsError
+from arcops.core.evidence import possible_soak
 from arcops.core.evidence.possible import impossible
 from arcops.core.evidence.work import digest
 from arcops.evidence.record import FORMAT, KINDS, Record
@@ -23,6 +24,8 @@ _MIDDLE: Final = b'","record":'
 _END: Final = b"}\n"
 _DIGEST_LENGTH: Final = len("sha256:") + 64
 _HEAD_LENGTH: Final = len(_START) + _DIGEST_LENGTH + len(_MIDDLE)
+_MOST_DIGITS: Final = 18
+"""Of a whole number, which fits into 64 bits then, as all that is counted anywhere does."""
 _UNREADABLE: Final = (msgspec.DecodeError, ValueError, RecursionError)
 """ValueError: JSON's errors, duplicate keys, numbers that are none, bytes that are no text."""
 
@@ -102,7 +105,7 @@ def opened(content: bytes, name: str) -> tuple[Record, str]:
     """The record in a file's content, with its digest; `name` is what errors call it. Raises ArcopsError."""
     parts = _parts(content, name)
     try:
-        plain: object = json.loads(parts.value, object_pairs_hook=_once)
+        plain: object = json.loads(parts.value, object_pairs_hook=_once, parse_int=_whole)
         same = canonical(plain) == parts.value
         _known_format(plain, name)
         record = msgspec.convert(plain, Record)
@@ -161,6 +164,13 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
+def _whole(digits: str) -> int:
+    """Of what no float can hold nothing can be reckoned."""
+    if len(digits.removeprefix("-")) > _MOST_DIGITS:
+        raise ValueError(f"a number has {len(digits)} digits, and nothing is counted so far")
+    return int(digits)
+
+
 def _known_format(plain: object, name: str) -> None:
     said = cast("dict[str, object]", plain).get("arcops_record") if isinstance(plain, dict) else None
     if isinstance(said, int) and said > FORMAT:
@@ -194,4 +204,4 @@ def _wrong(record: Record) -> str:
         return f"its format is {record.arcops_record}"
     if record.kind not in KINDS:
         return f"there are no records of the kind {record.kind!r}"
-    return impossible(record)
+    return impossible(record) or ("" if record.soak is None else possible_soak.impossible(record.soak))

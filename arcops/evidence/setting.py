@@ -1,6 +1,7 @@
 """Which server is measured: the daemon's own backend, or whoever listens there, with its command line."""
 
 import ipaddress
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ class Server:
     by_daemon: bool
     remark: str = ""
     """Why there is no more, in words."""
+    recording: bool = False
+    """The daemon is still at recording the launch's environment."""
 
 
 def known(server: ServerFacts, socket: Path | None) -> Server:
@@ -40,7 +43,7 @@ def known(server: ServerFacts, socket: Path | None) -> Server:
 
     Blocking, up to seconds. Raises nothing: what cannot be known is said in `remark`.
     """
-    if socket is not None and socket.exists():
+    if socket is not None and os.path.exists(socket):
         told = _of_daemon(server, socket)
         if told is not None:
             return told
@@ -67,11 +70,19 @@ def _of_daemon(server: ServerFacts, socket: Path) -> Server | None:
         max_num_seqs=backend.max_running,
         environment_digest=_digest(status.environment, backend.launch_id),
     )
-    return Server(configuration, tuple(one.address for one in status.cards), by_daemon=True)
+    cards = tuple(one.address for one in status.cards)
+    return Server(configuration, cards, by_daemon=True, recording=_recording(status.environment, backend.launch_id))
 
 
 def _digest(environment: wire.EnvironmentInfo | None, launch_id: str) -> str | None:
     return environment.digest if environment is not None and environment.launch_id == launch_id else None
+
+
+def _recording(environment: wire.EnvironmentInfo | None, launch_id: str) -> bool:
+    """No digest, and no reason why there will be none; an older daemon records none."""
+    if environment is None:
+        return False
+    return environment.launch_id != launch_id or (environment.digest is None and not environment.unread)
 
 
 def _of_process(server: ServerFacts) -> Server:

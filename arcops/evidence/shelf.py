@@ -55,7 +55,7 @@ def prepare(place: Path) -> None:
     Raises ArcopsError, as `write` would.
     """
     folder, name = _place(place)
-    if name is not None and os.path.lexists(folder / name):
+    if name is not None and _is_there(folder / name):
         raise _there_already(folder / name)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -121,10 +121,10 @@ def named(folder: Path, word: str) -> Path:
     Raises ArcopsError where it is none, or several.
     """
     path = Path(word)
-    if "/" in word or path.is_file():
+    if "/" in word or os.path.isfile(path):
         return path
     for name in (word, f"{word}.json"):
-        if (folder / name).is_file():
+        if os.path.isfile(folder / name):
             return folder / name
     start = word.removeprefix("sha256:").lower()
     if len(start) < _SHORTEST or re.fullmatch(r"[0-9a-f]+", start) is None:
@@ -197,10 +197,10 @@ def _content(path: Path) -> bytes:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ArcopsError(f"{path} is no regular file, and no record")
-            content = b"" if status.st_size > MOST_BYTES else file.read(MOST_BYTES + 1)
+            content = b"" if status.st_size > MOST_BYTES else file.read(status.st_size + 1)
     except OSError as error:
         raise ArcopsError(_unreadable(path, error), hint="`arcops bench list` shows the records") from error
-    if max(status.st_size, len(content)) > MOST_BYTES:
+    if status.st_size > MOST_BYTES:
         raise ArcopsError(f"{path} is larger than any record: more than {MOST_BYTES // 2**20} MiB")
     return content
 
@@ -219,9 +219,20 @@ def _unreadable(path: Path, error: OSError) -> str:
 
 def _place(folder_or_file: Path) -> tuple[Path, str | None]:
     """A folder, and the name in it where one is given."""
-    if folder_or_file.suffix == ".json" and not folder_or_file.is_dir():
+    if folder_or_file.suffix == ".json" and not os.path.isdir(folder_or_file):
         return folder_or_file.parent, folder_or_file.name
     return folder_or_file, None
+
+
+def _is_there(path: Path) -> bool:
+    """Raises ArcopsError for a name that nothing can have here: it would be found out only when all is measured."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        raise ArcopsError(f"no record can be written as {path}: {error}") from error
+    return True
 
 
 def _name_of(record: Record, digest: str) -> str:

@@ -17,7 +17,7 @@ from arcops.bench.soak.work import mix_of
 from arcops.config.paths import Paths
 from arcops.evidence import shelf
 from arcops.evidence.record import FORMAT, Record
-from arcops.evidence.setting import command_line, is_here
+from arcops.evidence.setting import command_line, concealed, is_here
 from arcops.evidence.shelf import Stored
 from arcops.evidence.target import target_of
 from arcops.evidence.witness import Witness
@@ -61,7 +61,7 @@ async def soaked(asked: Asked, paths: Paths, tell: Progress, ended: asyncio.Even
             arcops=__version__,
             began=began,
             ended=max(began, time.time()),
-            command=asked.command,
+            command=concealed(asked.command),
             note=asked.note,
             setting=witness.setting(),
             soak=found,

@@ -28,7 +28,7 @@ class Target:
 def target_of(url: str | None, api_key_file: Path | None, paths: Paths) -> Target:
     """Blocking. Raises ArcopsError: neither a URL nor a daemon (8), nothing that serves (3), an unreadable key (2)."""
     given = None if api_key_file is None else read_key(api_key_file)
-    socket = paths.socket if paths.socket.exists() else None
+    socket = paths.socket if os.path.exists(paths.socket) else None
     if url is not None:
         own = None if given is not None else _key_of_own(url, paths, socket)
         return Target(url, given or own, socket)

@@ -7,7 +7,8 @@ follows the kernel's log all the time); else this machine's kernel log is read o
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -33,6 +34,9 @@ MOST_SAMPLES: Final = 4096
 """Looks that are kept; a longer run keeps every second one, then every fourth: its extremes stay (`thinned`)."""
 EVENTS_SEEN: Final = frozenset({"kernel", "card", "phase", "quality", "host"})
 """Kinds of the daemon's events that may bear on a measurement."""
+_PHASE: Final = "phase"
+_CLOCKS: Final = 0.5
+"""Seconds by which this process's clock and the daemon's may seem to disagree."""
 MOST_EVENTS: Final = 1000
 """Of the daemon's newest events that are looked through."""
 _OF_THE_CARD = frozenset(kind.label for kind in OF_THE_CARD)
@@ -68,6 +72,8 @@ class Witness:
         self._last: dict[str, CardReading] = {}
         self._unread: set[str] = set()
         self._befallen: tuple[Befallen, ...] = ()
+        self._ordered: list[tuple[float, float]] = []
+        self._noted: list[Befallen] = []
         self._watched_by = "nobody"
         self._unwatched = ""
         self._began_monotonic = 0.0
@@ -96,6 +102,24 @@ class Witness:
         """Which server it is, as it was found at the beginning."""
         return self._known
 
+    @contextmanager
+    def ordering(self) -> Generator[None]:
+        """Meanwhile the server is restarted by order of the run itself: that befell nobody."""
+        began = self._now()
+        try:
+            yield
+        finally:
+            self._ordered.append((began, self._now()))
+
+    @property
+    def ordered(self) -> bool:
+        """The run itself has had the server restarted."""
+        return bool(self._ordered)
+
+    def note(self, kind: str, text: str) -> None:
+        """Something that the run itself has seen, and that ought to be known of it."""
+        self._noted.append(befallen(self._now(), kind, text))
+
     @property
     def samples(self) -> tuple[CardSample, ...]:
         """The looks at the cards so far, oldest first."""
@@ -108,7 +132,7 @@ class Witness:
             configuration=self._known.configuration,
             cards=tuple(self._facts[one.address] for one in self._cards if one.address in self._facts),
             samples=self.samples,
-            befallen=self._befallen,
+            befallen=tuple(sorted((*self._noted, *self._befallen), key=lambda one: one.at)),
             watched_by=self._watched_by,
             unwatched="; ".join(part for part in (self._known.remark, self._unwatched, *sorted(self._unread)) if part),
         )
@@ -189,8 +213,12 @@ class Witness:
                 if one.at >= self._began_at and card.address in ours:
                     yield befallen(one.at - self._began_at, one.kind, one.text)
         for event in past:
-            if event.at >= self._began_at and event.kind in EVENTS_SEEN:
-                yield Befallen(event.at - self._began_at, "event", f"{event.kind}: {event.reason}", spoils=False)
+            at = event.at - self._began_at
+            if at >= 0 and event.kind in EVENTS_SEEN and not (event.kind == _PHASE and self._was_ordered(at)):
+                yield Befallen(at, "event", f"{event.kind}: {event.reason}", spoils=False)
+
+    def _was_ordered(self, at: float) -> bool:
+        return any(began - _CLOCKS <= at <= ended + _CLOCKS for began, ended in self._ordered)
 
 
 def befallen(at: float, kind: str, text: str) -> Befallen:

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from arcops.bench import http
 from arcops.bench.http import base_of
 from arcops.bench.server import BenchServer
 from arcops.core.errors import ArcopsError, ExitCode
@@ -268,3 +270,13 @@ def test_what_is_no_url_is_a_mistake_in_usage(url: str) -> None:
     with pytest.raises(ArcopsError) as error:
         BenchServer(url)
     assert error.value.exit_code is ExitCode.USAGE
+
+
+@pytest.mark.asyncio
+async def test_a_handshake_that_nobody_answers_is_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """https where http is spoken: not the minute and a half that an answer may take."""
+    monkeypatch.setattr(http, "CONNECT_PATIENCE", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        async with BenchServer(f"https://127.0.0.1:{mute.getsockname()[1]}") as server:
+            with pytest.raises(ArcopsError, match=r"no connection within 0\.2 s"):
+                await server.open()

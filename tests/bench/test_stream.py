@@ -121,6 +121,8 @@ def test_an_answer_that_is_empty_by_right_is_one() -> None:
         (b'{"choices": 7}', "cannot be read"),
         (b'{"usage": {"prompt_tokens": -3}}', "cannot be read"),
         (b'{"usage": {"completion_tokens": "many"}}', "cannot be read"),
+        (b'{"usage": {"prompt_tokens": 1%s}}' % (b"0" * 400), "cannot be read"),
+        (b'{"choices": [{"token_ids": [1%s]}]}' % (b"0" * 400), "cannot be read"),
         (b'{"usage": {"prompt_tokens_details": {"cached_tokens": -1}}}', "cannot be read"),
         (b'{"error": {"message": "out of vocabulary", "code": 400}}', "broke off: out of vocabulary"),
         (b'{"error": "no"}', "broke off"),

@@ -1,6 +1,7 @@
 """`arcops bench report`, run on made-up records."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,3 +72,11 @@ def test_a_record_that_was_edited_is_refused(arcops: Arcops, tmp_path: Path) -> 
     assert ran.code == ExitCode.FAILED
     assert "edited" in ran.err
     assert not (tmp_path / "out.html").exists()
+
+
+def test_what_is_no_file_is_never_replaced_by_one(digest: str, arcops: Arcops, tmp_path: Path) -> None:
+    device = tmp_path / "device"
+    os.mkfifo(device)
+    ran = arcops("bench", "report", digest[:12], "-o", str(device), "--force")
+    assert (ran.code, "is no file" in ran.err) == (ExitCode.USAGE, True)
+    assert device.is_fifo()

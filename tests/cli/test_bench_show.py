@@ -1,6 +1,7 @@
 """`arcops bench list`, `show`, `compare` and `schema`, run on made-up records."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from tests.core.evidence.measured import (
     stage,
 )
 from tests.core.evidence.test_comparable import environment
+from tests.core.evidence.test_soaked import CLEAN
 from tests.sites import MadeUpSite
 
 Arcops = Callable[..., Ran]
@@ -274,3 +276,16 @@ def test_a_ratio_has_the_spread_that_both_sides_allow() -> None:
 
 def test_the_schema_is_printed(site: MadeUpSite, arcops: Arcops) -> None:
     assert json.loads(arcops("bench", "schema").out)["required"] == ["digest", "record"]
+
+
+def test_a_soak_is_shown_with_what_it_found(records: Path, arcops: Arcops) -> None:
+    made = msgspec.structs.replace(
+        record(), kind="soak", run=None, identity=None, soak=replace(CLEAN, restarts=(12.0,)), setting=setting()
+    )
+    path = kept_at(records, made)
+    shown = arcops("bench", "show", path)
+    assert shown.code == 0, shown.err
+    assert "150 requests of 4 clients for 5 min 00 s" in shown.out
+    assert re.search(r"restarts +NO +the server was started anew 1 times", shown.out)
+    told = {one["name"]: one["verdict"] for one in json.loads(arcops("bench", "show", path, "--json").out)["gates"]}
+    assert told["restarts"] == "failed"

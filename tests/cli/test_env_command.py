@@ -165,3 +165,8 @@ def test_what_a_package_calls_itself_moves_no_cursor(arcops: Arcops, runtime: Ma
     assert shown.code == 0, shown.err
     assert "evil.py" in shown.out
     assert "\x1b" not in shown.out
+
+
+def test_a_word_that_no_file_can_be_called_is_no_environment(arcops: Arcops, site: MadeUpSite) -> None:
+    ran = arcops("env", "show", "g" * 300)
+    assert (ran.code, "no environment is recorded as" in ran.err) == (2, True)

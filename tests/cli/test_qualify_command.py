@@ -41,6 +41,11 @@ def given(**verdicts: Verdict) -> Qualification:
         ),
         (
             given(start=Verdict.PASSED, chat=Verdict.PASSED, tools=Verdict.SKIPPED),
+            ExitCode.DONE,
+            "mtp has qualified",
+        ),
+        (
+            given(start=Verdict.PASSED, chat=Verdict.PASSED),
             ExitCode.FAILED,
             "mtp has not qualified: tools was not asked",
         ),
@@ -163,3 +168,35 @@ def test_a_prompt_without_its_answer_is_refused_before_anything_is_touched(tmp_p
         refused = rig.arcops("qualify", "mtp", "--chat-prompt", "What?")
         assert refused.code == ExitCode.USAGE
         assert rig.arcops("qualify", "mtp").code == ExitCode.NO_DAEMON
+
+
+ENDED = """
+import asyncio, os, signal, sys
+from arcops.cli.qualify import until_told
+
+async def work():
+    try:
+        for number in {numbers!r}:
+            os.kill(os.getpid(), number)
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(0)
+        print("brought back")
+
+until_told(work())
+"""
+
+
+@pytest.mark.parametrize(
+    ("numbers", "code"),
+    [
+        ([signal.SIGINT], 130),
+        ([signal.SIGTERM], 143),
+        ([signal.SIGHUP], 129),
+        ([signal.SIGHUP, signal.SIGHUP, signal.SIGTERM], 129),
+    ],
+)
+def test_whatever_ends_the_command_lets_it_bring_back_what_ran(numbers: list[int], code: int) -> None:
+    program = ENDED.format(numbers=[int(one) for one in numbers])
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stdout) == (code, "brought back\n"), ended.stderr

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from arcops.core.errors import ArcopsError, ExitCode
+from arcops.core.evidence.environment import digest_of
 from arcops.core.evidence.judge import Question, judge, spoiled
 from arcops.core.evidence.qualification import Verdict
 from arcops.evidence import fresh, shelf
@@ -34,6 +35,10 @@ def test_a_suite_gets_fresh_servers_and_an_oracle_profile_and_leaves_all_as_it_w
     stored = shelf.read(kept)
     assert stored.record.setting is not None
     assert stored.record.setting.configuration.profile == "mtp"
+    assert stored.record.environment is not None
+    assert stored.record.setting.configuration.environment_digest == digest_of(stored.record.environment)
+    assert stored.record.setting.configuration.launch_id == fresh.serving(arcops.paths.socket).launch_id
+    assert not any("phase" in one.text for one in stored.record.setting.befallen), "what it ordered itself befell it"
     assert spoiled(judge(stored.record)) == ()
     fresh_ones = [one for one in judge(stored.record) if one.question is Question.SAME_SERVER]
     assert [(one.verdict, one.words) for one in fresh_ones] == [(Verdict.PASSED, "2 servers, each started anew")]

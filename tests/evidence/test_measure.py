@@ -66,7 +66,9 @@ def take(
 ) -> Stored:
     bench = Bench(name, words or ({} if oracle else SMALL[name]))
     given = None if oracle is None else str(oracle.path)
-    asked = Asked(bench, paths.records, url=server.url, oracle=given, command=("arcops", "bench", name))
+    asked = Asked(
+        bench, paths.records, url=server.url, oracle=given, command=("arcops", "bench", name, "http://me:secret@x")
+    )
     lines: list[str] = [] if said is None else said
 
     def tell(words: str) -> None:
@@ -88,6 +90,7 @@ def verdicts(stored: Stored, question: Question) -> set[Verdict]:
 def test_a_benchmark_leaves_a_record_that_nothing_spoils(name: str, fake: Serving, paths: Paths) -> None:
     stored = take(name, fake, paths)
     assert spoiled(judge(stored.record)) == ()
+    assert "secret" not in " ".join(stored.record.command)
     assert verdicts(stored, Question.CANARIES) == {Verdict.PASSED}
     assert verdicts(stored, Question.ANSWERED) == {Verdict.PASSED}
     assert all(one.prompt_tokens for stage in stages(stored) for one in stage.requests)

@@ -199,3 +199,12 @@ def test_other_programs_can_check_the_digest(tmp_path: Path) -> None:
     assert said.stdout.strip() == json.loads(CONTENT)["digest"]
     again = subprocess.run(["bash", "-c", f"head -c 82 {path}"], capture_output=True, text=True, check=True, timeout=30)
     assert again.stdout.endswith(said.stdout.strip())
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400), 10**18])
+def test_a_count_of_what_nothing_counts_so_far_is_refused_and_never_reckoned_with(number: int) -> None:
+    def enormous(plain: Plain) -> None:
+        server = cast(dict[str, Plain], plain["setting"])["server"]
+        server["max_model_len"] = number
+
+    assert "nothing is counted so far" in refusal(edited(enormous))

@@ -73,6 +73,18 @@ def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
     assert names(tmp_path) == sorted(["link.json", "taken.json", stored.path.name])
 
 
+def test_a_name_that_nothing_can_have_is_found_before_an_hour_of_measuring(tmp_path: Path) -> None:
+    said = refusal(lambda: shelf.prepare(tmp_path / f"{'a' * 300}.json"))
+    assert "no record can be written as" in said.message
+    assert "there is no record" in refusal(lambda: shelf.named(tmp_path, "g" * 300)).message
+
+
+def test_no_more_is_read_of_a_file_than_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = shelf.write(tmp_path, record())
+    monkeypatch.setattr(shelf, "MOST_BYTES", 1 << 60)
+    assert shelf.read(stored.path) == stored, "a buffer for the most that may be there cannot be had"
+
+
 def test_a_full_disk_is_refused_in_words_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

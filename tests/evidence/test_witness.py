@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcops import wire
 from arcops.cards.look import Sight
 from arcops.core.evidence.setting import CardSample, Configuration, ServerFacts
 from arcops.evidence import witness
@@ -120,6 +121,58 @@ async def test_the_cards_of_this_machine_are_not_those_of_another_ones_server(
     setting = watching.setting()
     assert (setting.cards, setting.samples, setting.watched_by) == ((), (), "nobody")
     assert setting.unwatched == "it is another machine; resets of another machine's cards are not seen"
+
+
+@pytest.mark.asyncio
+async def test_what_the_run_itself_ordered_befell_nobody_and_what_it_saw_did(
+    roots: Roots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a daemon that tells of a phase while the run orders a restart, of bad news then, and of a phase later on."""
+    now = clock()
+    began = time.time() - now()
+    ordered: list[float] = []
+
+    def event(at: float, kind: str, reason: str) -> wire.Event:
+        return wire.Event(id=1, at=began + at, kind=kind, phase="x", profile=None, launch_id=None, reason=reason)
+
+    class Daemon:
+        def __init__(self, *_: object, **__: object) -> None: ...
+        def __enter__(self) -> "Daemon":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def cards(self) -> wire.Cards:
+            return wire.Cards(at=0.0, cards=(), watching="")
+
+        def events(self, **_: object) -> wire.Events:
+            inside = ordered[0]
+            told = (
+                event(inside, "phase", "ordered"),
+                event(inside, "kernel", "bad sign"),
+                event(inside + 60, "phase", "crashed"),
+            )
+            return wire.Events(events=told)
+
+    by_daemon = Server(Configuration("daemon"), (), by_daemon=True)
+
+    def answer(_server: ServerFacts, _socket: Path | None) -> Server:
+        return by_daemon
+
+    monkeypatch.setattr(witness, "known", answer)
+    monkeypatch.setattr(witness, "Client", Daemon)
+    async with Witness(BARE, tmp_path / "s", now, roots=roots, every=0.01) as watching:
+        assert not watching.ordered
+        with watching.ordering():
+            ordered.append(now())
+        watching.note("caches", "they were not empty")
+    assert watching.ordered
+    found = watching.setting().befallen
+    assert {(one.kind, one.text) for one in found} == {
+        ("event", "kernel: bad sign"),
+        ("event", "phase: crashed"),
+        ("caches", "they were not empty"),
+    }
+    assert [one.at for one in found] == sorted(one.at for one in found)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(0, 10**12)), max_size=60))

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from arcops.bench.server import BenchServer
+from arcops.core.errors import ArcopsError
 from arcops.core.evidence.setting import ServerFacts
 from tools.yardstick.sides import Bench, ours
 from tools.yardstick.summary import Beside, Measured, beside
@@ -28,10 +29,10 @@ def main() -> None:
     parser.add_argument("--vllm", default=shutil.which("vllm"), help="the vllm executable that measures")
     parser.add_argument("--tokenizer", help="folder with the tokenizer; else the checkpoint that the server names")
     parser.add_argument("--users", default="1,4,16", help="numbers of users, with commas")
-    parser.add_argument("--each", type=int, default=4, help="requests of each user in a round")
+    parser.add_argument("--each", type=int, default=2, help="requests of each user in a round")
     parser.add_argument("--words", type=int, default=120, help="words of a prompt")
     parser.add_argument("--output", type=int, default=256, help="tokens of an answer")
-    parser.add_argument("--rounds", type=int, default=2, help="pairs of rounds: 2 is A B B A")
+    parser.add_argument("--rounds", type=int, default=8, help="pairs of rounds: 2 is A B B A")
     parser.add_argument("--json", type=Path, help="where all rounds are written to")
     arguments = parser.parse_args()
     if arguments.vllm is None:
@@ -41,8 +42,10 @@ def main() -> None:
     if facts.model is None or tokenizer is None:
         parser.error("the server does not name its checkpoint: --tokenizer")
     found: dict[str, dict[str, object]] = {}
-    with tempfile.TemporaryDirectory(prefix="yardstick-") as folder:
-        bench = Bench(Path(arguments.vllm), facts.url, facts.model, tokenizer, Path(folder))
+    with (
+        tempfile.TemporaryDirectory(prefix="yardstick-") as folder,
+        Bench(Path(arguments.vllm), facts.url, facts.model, tokenizer, Path(folder)) as bench,
+    ):
         for users in (int(word) for word in arguments.users.split(",")):
             found[str(users)] = _rung(bench, users, arguments)
     if arguments.json is not None:
@@ -70,7 +73,7 @@ def _rung(bench: Bench, users: int, arguments: argparse.Namespace) -> dict[str, 
     rows = beside(mine, theirs)
     print(table(users, rows, mine, theirs), flush=True)
     return {
-        "figures": [asdict(row) | {"ratio": row.ratio} for row in rows],
+        "figures": [asdict(row) for row in rows],
         "ours": [asdict(one) for one in mine],
         "theirs": [asdict(one) for one in theirs],
     }
@@ -106,4 +109,7 @@ def _tell(words: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (ArcopsError, RuntimeError) as error:
+        sys.exit(str(error))

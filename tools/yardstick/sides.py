@@ -4,9 +4,9 @@ import json
 import os
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from arcops.bench.drive import Heard, stage
 from arcops.bench.server import BenchServer
@@ -15,55 +15,85 @@ from tools.yardstick.work import Work
 
 _BEGINS: Final = "Starting main benchmark run"
 _ENDS: Final = "Serving Benchmark Result"
+READY: Final = "yardstick: ready"
+DONE: Final = "yardstick: done"
+"""What `inside` says."""
+_INSIDE: Final = Path(__file__).with_name("inside.py")
 _LINES: Final = Path(__file__).with_name("lines")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True, slots=True)
 class Bench:
-    """vLLM's own benchmark."""
+    """vLLM's own benchmark, in a process that stays: used as a context manager."""
 
-    vllm: Path
-    """The executable."""
-    url: str
-    model: str
-    """The served name."""
-    tokenizer: str
-    folder: Path
-    """Where its files go."""
+    def __init__(self, vllm: Path, url: str, model: str, tokenizer: str, folder: Path) -> None:
+        """`vllm` is the executable, `model` the served name, `folder` where its files go."""
+        self.url = url
+        self.model = model
+        self._vllm = vllm
+        self._tokenizer = tokenizer
+        self._folder = folder
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        python = python_of(self._vllm)
+        self._process = subprocess.Popen(
+            [python, "-P", "-u", str(_INSIDE)],
+            env=self._environment(python),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            bufsize=1,
+        )
+        self._read_until(READY)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process is not None
+        with self._process as process:
+            if kind is not None:
+                process.kill()
 
     def measure(self, work: Work, users: int, salt: str, name: str) -> Measured:
-        """One round, in a process of its own. Raises subprocess.CalledProcessError with what it said."""
-        data, result = self.folder / f"{name}.jsonl", self.folder / f"{name}.json"
+        """One round. Raises RuntimeError, with what it said, where it fails."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        data, result = self._folder / f"{name}.jsonl", self._folder / f"{name}.json"
         work.write(data)
-        command = self._command(work, users, salt, data, result)
-        before = after = None
-        said: list[str] = []
-        with subprocess.Popen(
-            command, env=self._environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as process:
-            assert process.stdout is not None
-            for line in process.stdout:
-                said.append(line)
-                before = _cpu_of(process.pid) if _BEGINS in line else before
-                after = _cpu_of(process.pid) if _ENDS in line else after
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command, "".join(said[-40:]))
+        self._process.stdin.write(json.dumps(self._arguments(work, users, salt, data, result)) + "\n")
+        cpu = self._read_until(DONE)
         found = json.loads(result.read_text())
         return Measured(
             figures=of_vllm(found),
             seconds=float(found["duration"]),
             tokens=int(found["total_output_tokens"]),
             failed=len(work.prompts) - int(found["completed"]),
-            cpu_seconds=None if before is None or after is None else after - before,
+            cpu_seconds=cpu,
         )
 
-    def _command(self, work: Work, users: int, salt: str, data: Path, result: Path) -> Sequence[str]:
+    def _read_until(self, end: str) -> float | None:
+        """Reads its output on to this line; the processor time between the marks of a benchmark, where it made them."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        began = ended = None
+        said: list[str] = []
+        for line in self._process.stdout:
+            said = [*said[-40:], line]
+            began = _cpu_of(self._process.pid) if _BEGINS in line else began
+            ended = _cpu_of(self._process.pid) if _ENDS in line else ended
+            if line.strip() == end:
+                return None if began is None or ended is None else ended - began
+        raise RuntimeError("vllm bench serve ended:\n" + "".join(said))
+
+    def _arguments(self, work: Work, users: int, salt: str, data: Path, result: Path) -> Sequence[str]:
         # The extra fields are what arcops asks with; the warm-up opens the connections, as arcops does.
         extra = json.dumps({"return_token_ids": True, "cache_salt": salt})
         return (
-            *(str(self.vllm), "bench", "serve", "--backend", "vllm", "--base-url", self.url),
-            *("--model", self.model, "--tokenizer", self.tokenizer, "--endpoint", "/v1/completions"),
+            *("--backend", "vllm", "--base-url", self.url),
+            *("--model", self.model, "--tokenizer", self._tokenizer, "--endpoint", "/v1/completions"),
             *("--dataset-name", "custom", "--dataset-path", str(data), "--skip-chat-template", "--disable-shuffle"),
             *("--num-prompts", str(len(work.prompts)), "--custom-output-len", str(work.output), "--ignore-eos"),
             *("--max-concurrency", str(users), "--num-warmups", str(users), "--temperature", "0"),
@@ -72,7 +102,7 @@ class Bench:
             *("--result-filename", result.name, "--disable-tqdm"),
         )
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, python: str) -> dict[str, str]:
         quiet = {
             "PYTHONUNBUFFERED": "1",
             "HF_HUB_OFFLINE": "1",
@@ -81,7 +111,7 @@ class Bench:
         }
         # arcops' own tree is not vLLM's to import from; the last place is only looked at where pandas is not installed.
         path = [part for part in os.environ.get("YARDSTICK_VLLM_PYTHONPATH", "").split(os.pathsep) if part]
-        return {**os.environ, **quiet, "PYTHONPATH": os.pathsep.join((*path, *_pandas(self.vllm)))}
+        return {**os.environ, **quiet, "PYTHONPATH": os.pathsep.join((*path, *_pandas(python)))}
 
 
 async def ours(url: str, model: str, work: Work, users: int, salt: str) -> Measured:
@@ -114,9 +144,13 @@ def _cpu_of(pid: int) -> float | None:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def _pandas(vllm: Path) -> tuple[str, ...]:
+def python_of(vllm: Path) -> str:
+    """The interpreter that vLLM's executable names in its first line; python3 where that is a shell's, or `env`."""
+    first = vllm.read_text(errors="replace").partition("\n")[0].removeprefix("#!").split()
+    return first[0] if first and Path(first[0]).name.startswith("python") else "python3"
+
+
+def _pandas(python: str) -> tuple[str, ...]:
     """The stand-in's folder, where the runtime has no pandas of its own."""
-    first = vllm.read_text(errors="replace").partition("\n")[0]
-    python = first.removeprefix("#!").strip() or "python3"
-    found = subprocess.run([python.split()[0], "-c", "import pandas"], capture_output=True, check=False)
+    found = subprocess.run([python, "-c", "import pandas"], capture_output=True, check=False)
     return () if found.returncode == 0 else (str(_LINES),)

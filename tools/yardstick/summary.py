@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Final
 
 from arcops.core.evidence.figures import is_complete, of_request, span
@@ -39,14 +40,11 @@ class Beside:
     ours: float
     """The median of the rounds, as is the next."""
     theirs: float
+    ratio: float
+    """Ours over theirs: the median over the pairs of rounds, each of which met the same moment of the machine."""
     spread: float
     """By how much the rounds of one side differ, (most - least) / median, the larger of the two: what a difference
     between the sides has to be seen against."""
-
-    @property
-    def ratio(self) -> float:
-        """Ours over theirs; not a number where theirs is 0."""
-        return self.ours / self.theirs if self.theirs else float("nan")
 
 
 def of_vllm(result: Mapping[str, object]) -> dict[str, float]:
@@ -81,7 +79,15 @@ def beside(ours: Sequence[Measured], theirs: Sequence[Measured]) -> tuple[Beside
 
 
 def _beside(name: str, ours: Sequence[float], theirs: Sequence[float]) -> Beside:
-    return Beside(name, median(ours) or 0.0, median(theirs) or 0.0, max(_spread(ours), _spread(theirs)))
+    pairs = [mine / other for mine, other in zip(ours, theirs, strict=True) if other]
+    ratio = median(pairs)
+    return Beside(
+        name,
+        ours=median(ours) or 0.0,
+        theirs=median(theirs) or 0.0,
+        ratio=nan if ratio is None else ratio,
+        spread=max(_spread(ours), _spread(theirs)),
+    )
 
 
 def _spread(values: Sequence[float]) -> float:

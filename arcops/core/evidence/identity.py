@@ -105,6 +105,20 @@ def by_another(run: Run) -> Oracle:
     return _oracle(run, (stage for stage in run.stages if stage.concurrency == 1))
 
 
+def same_questions(old: Run, new: Run) -> dict[str, tuple[int, ...]]:
+    """What an earlier run answered to what is asked the very same in the new one, by item: what is asked otherwise, or
+    of other length, can have another answer by right."""
+    before = {item.name: item for item in old.workload.items}
+    same = {item.name for item in new.workload.items if before.get(item.name) == item}
+    return {name: tokens for name, tokens in by_another(old).answers.items() if name in same}
+
+
+def asked_otherwise(old: Run, new: Run) -> tuple[str, ...]:
+    """Items of the new run that the old one did not have, or had in other words."""
+    before = {item.name: item for item in old.workload.items}
+    return tuple(item.name for item in new.workload.items if before.get(item.name) != item)
+
+
 def compare(run: Run, oracle_answers: Mapping[str, tuple[int, ...]]) -> tuple[StageIdentity, ...]:
     """The answers of each measured stage beside the oracle's, by item; in the order of the stages.
 

@@ -21,6 +21,8 @@ MOST_LAG: Final = 0.1
 LITTLE_LAG: Final = 0.002
 """Seconds of lag that are never too much: the loop's own timers are a millisecond late (epoll counts in whole ones),
 where an arriving chunk wakes it at once."""
+STALE_CACHES: Final = "caches"
+"""What is said to have befallen a suite one of whose servers had compile caches that were not empty."""
 _PREFILLS: Final = "long-prompt"
 """The benchmark that is about prefilling."""
 _FRESH: Final = "suite"
@@ -74,7 +76,7 @@ def judge(record: Measured) -> tuple[Judgement, ...]:
         return ()
     of_run = chain(
         (_undisturbed(setting),),
-        _same_server(record.kind, run),
+        _same_server(record.kind, run, setting),
         _canaries(run.canaries),
     )
     return (*of_run, *chain.from_iterable(_of_stage(record.kind, stage, setting) for stage in run.stages))
@@ -128,7 +130,7 @@ def _undisturbed(setting: Setting) -> Judgement:
     return Judgement(Question.UNDISTURBED, Verdict.PASSED, f"no reset was seen by the {setting.watched_by}{beside}")
 
 
-def _same_server(kind: str, run: Run) -> Iterator[Judgement]:
+def _same_server(kind: str, run: Run, setting: Setting) -> Iterator[Judgement]:
     question = Question.SAME_SERVER
     for stage in run.stages:
         restarted = _restarted(stage)
@@ -138,9 +140,14 @@ def _same_server(kind: str, run: Run) -> Iterator[Judgement]:
     if None in starts or not starts:
         yield Judgement(question, Verdict.UNKNOWN, "the server does not say when it started")
         return
+    unseen = next((stage for stage in run.stages if stage.after.server_started is None), None)
+    if unseen is not None:
+        words = f"after stage {unseen.name} the server did not say when it started"
+        yield Judgement(question, Verdict.UNKNOWN, words)
+        return
     changes = [later for earlier, later in pairwise(run.stages) if not _same_start(earlier.before, later.before)]
     if kind == _FRESH:
-        yield _fresh(run)
+        yield _fresh(run, setting)
     elif changes:
         words = f"the server before stage {changes[0].name} is not the one that was measured first"
         yield Judgement(question, Verdict.FAILED, words, spoils=True)
@@ -148,14 +155,17 @@ def _same_server(kind: str, run: Run) -> Iterator[Judgement]:
         yield Judgement(question, Verdict.PASSED, "one server process from the first stage to the last")
 
 
-def _fresh(run: Run) -> Judgement:
-    """Each of the suite's servers has to be a new one."""
+def _fresh(run: Run, setting: Setting) -> Judgement:
+    """Each of the suite's servers has to be a new one, with empty compile caches."""
     starts: dict[float | None, str] = {}
     for stage in run.stages:
         other = starts.setdefault(stage.before.server_started, stage.name)
         if other != stage.name:
             words = f"{stage.name} is the very server that {other} was, and not a fresh one"
             return Judgement(Question.SAME_SERVER, Verdict.FAILED, words, spoils=True)
+    stale = [one.text for one in setting.befallen if one.kind == STALE_CACHES]
+    if stale:
+        return Judgement(Question.SAME_SERVER, Verdict.FAILED, "; ".join(stale))
     return Judgement(Question.SAME_SERVER, Verdict.PASSED, f"{len(starts)} servers, each started anew")
 
 

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
+
+UNKNOWN_ENVIRONMENT: Final = "unknown"
+"""In place of a digest: no launch has it, and no switch accepts it."""
 
 
 class Verdict(Enum):
@@ -39,7 +43,16 @@ class Qualification:
 
     @property
     def qualified(self) -> bool:
-        """No gate failed or is unknown, and the start, the chat and the tools were really asked."""
-        asked = {gate.name for gate in self.gates if gate.verdict is Verdict.PASSED}
+        """No gate failed or is unknown, it has really started and chatted, and of its tools is said what is to be said.
+
+        That gate is skipped by the profile's own choice alone (`qualification.tools: false`), or where nothing serves.
+        """
         bad = any(gate.verdict in (Verdict.FAILED, Verdict.UNKNOWN) for gate in self.gates)
-        return not bad and {"start", "chat", "tools"} <= asked
+        return not bad and not self.missing
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What has to be asked and was not."""
+        passed = {gate.name for gate in self.gates if gate.verdict is Verdict.PASSED}
+        said = {gate.name for gate in self.gates}
+        return (*(name for name in ("start", "chat") if name not in passed), *({"tools"} - said))

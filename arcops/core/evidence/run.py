@@ -73,7 +73,8 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The worst that was seen of the server in looks of about half a second while a stage went on."""
+    """The worst that was seen of the server in looks while a stage went on: every half second, or less often where
+    answering a look holds up the server for long."""
 
     looks: int
     most_running: float | None = None

@@ -76,7 +76,8 @@ class Befallen:
     at: float
     """Seconds since the run began."""
     kind: str
-    """`reset`, `restart` (another server answers), `wedge`, `throttled`, `event` (of the daemon's)."""
+    """`reset`, `restart` (another server answers), `wedge`, `throttled`, `event` (of the daemon's), `caches` (a server
+    of the suite had compile caches that were not empty)."""
     text: str
     spoils: bool
     """Whether what was measured then is worthless: a reset, a restart."""

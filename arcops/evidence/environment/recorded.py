@@ -1,5 +1,6 @@
 """Environments that are kept: those that somebody recorded, and those that the daemon's launches ran in."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -48,10 +49,10 @@ def keep(place: Path, environment: Environment, began: float, ended: float, comm
         command=command,
         environment=environment,
     )
-    if place.suffix == ".json" and not place.is_dir():
+    if place.suffix == ".json" and not os.path.isdir(place):
         return _of(shelf.write(place, record))
     file = place / f"environment-{digest.removeprefix('sha256:')[:12]}.json"
-    if file.exists():
+    if os.path.lexists(file):
         with suppress(ArcopsError):
             there = _of(shelf.read(file))
             if there.environment == environment:
@@ -66,8 +67,8 @@ def named(folder: Path, word: str) -> Recorded:
 
     Raises ArcopsError where it is none, or several.
     """
-    if "/" in word or word.endswith(".json") or Path(word).is_file():
-        path = Path(word) if "/" in word or Path(word).is_file() else folder / word
+    if "/" in word or word.endswith(".json") or os.path.isfile(word):
+        path = Path(word) if "/" in word or os.path.isfile(word) else folder / word
         return read(path)
     start = word.removeprefix("sha256:").lower()
     if len(start) < SHORTEST or re.fullmatch(r"[0-9a-f]+", start) is None:

@@ -132,9 +132,9 @@ async def _long(server: BenchServer, tokens: int | None, tell: Progress) -> Long
     except ArcopsError as error:
         return LongSeen(tokens, None, problem=error.message)
     output = _LONG_OUTPUT if longest is None else max(1, min(_LONG_OUTPUT, longest - tokens))
-    item = Item("long-request", "mixed", prompt, output)
+    item = Item("long-request", "mixed", prompt, output, to_the_end=True)
     request, ids, text = await server.ask(item, within=_LONG_WITHIN)
-    return LongSeen(tokens, request, text, ids or ())
+    return LongSeen(tokens, request, text, ids or (), output=output)
 
 
 async def _suite(server: BenchServer, heard: Heard, items: Sequence[Item]) -> Stage:

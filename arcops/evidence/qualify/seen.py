@@ -63,6 +63,25 @@ class LongSeen:
     text: str = ""
     ids: tuple[int, ...] = ()
     problem: str = ""
+    output: int = 0
+    """Tokens that were asked for, all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What the daemon runs at one moment, and by whose order."""
+
+    order_id: int
+    launch_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The marks before the first question and after the last. None: of a server that is not the daemon's, nobody
+    says; or, at the end alone, the daemon did not."""
+
+    begun: Mark | None = None
+    ended: Mark | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -74,16 +75,19 @@ class Together:
     pictures: tuple[Drawn, ...]
 
 
-def html(records: Sequence[Stored]) -> str:
-    """The report. Raises ArcopsError for no record at all, too many to tell apart, or impossible figures."""
+def html(records: Sequence[Stored], environments: Path) -> str:
+    """The report; `environments` is the folder in which those of launches are kept.
+
+    Raises ArcopsError for no record at all, too many to tell apart, or impossible figures.
+    """
     try:
-        return _html(records)
+        return _html(records, environments)
     except OverflowError as error:
         raise ArcopsError("a record has figures that nothing can have: they are larger than any float") from error
 
 
-def _html(records: Sequence[Stored]) -> str:
-    found = subjects(records)
+def _html(records: Sequence[Stored], environments: Path) -> str:
+    found = subjects(records, environments)
     if not found:
         raise ArcopsError("there is no record to report on", exit_code=ExitCode.USAGE)
     if len(found) > MOST_RECORDS:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from arcops import words
@@ -13,6 +14,7 @@ from arcops.core.evidence.rungs import Rung, Standing, rungs_of
 from arcops.evidence.record import Record
 from arcops.evidence.report.drawing import Fill
 from arcops.evidence.shelf import Stored
+from arcops.evidence.whole import with_environment
 
 _SUITE: Final = "suite"
 _SHORT: Final = 12
@@ -42,6 +44,8 @@ class Subject:
     label: str
     """Short, and unlike that of any other in the report."""
     stored: Stored
+    whole: Record
+    """With the environment that it was measured in, even where that is kept elsewhere: it is compared by it."""
     judgements: tuple[Judgement, ...]
     rungs: tuple[Rung, ...]
     stages: tuple[MeasuredStage, ...]
@@ -75,10 +79,14 @@ class Comparison:
         return comparable(self.found)
 
 
-def subjects(records: Sequence[Stored]) -> tuple[Subject, ...]:
-    """In the order in which they were named; the same record twice is one."""
+def subjects(records: Sequence[Stored], environments: Path) -> tuple[Subject, ...]:
+    """In the order in which they were named; the same record twice is one.
+
+    `environments` is the folder in which those of launches are kept: by them two digests are told apart.
+    """
     once = tuple({stored.digest: stored for stored in records}.values())
-    return tuple(_subject(number, stored, once) for number, stored in enumerate(once))
+    wholes = tuple(with_environment(one.record, environments) for one in once)
+    return tuple(_subject(number, stored, wholes) for number, stored in enumerate(once))
 
 
 def comparisons(found: Sequence[Subject]) -> tuple[Comparison, ...]:
@@ -90,7 +98,7 @@ def comparisons(found: Sequence[Subject]) -> tuple[Comparison, ...]:
             continue
         before = first.setdefault(subject.record.kind, subject)
         if before is not subject:
-            made.append(Comparison(before, subject, differences(before.record, subject.record)))
+            made.append(Comparison(before, subject, differences(before.whole, subject.whole)))
     return tuple(made)
 
 
@@ -99,14 +107,13 @@ def short(digest: str) -> str:
     return digest.removeprefix("sha256:")[:_SHORT]
 
 
-def _subject(number: int, stored: Stored, everything: Sequence[Stored]) -> Subject:
-    record = stored.record
+def _subject(number: int, stored: Stored, wholes: Sequence[Record]) -> Subject:
+    record, whole = stored.record, wholes[number]
     judgements = judge(record)
-    alike = [one.record for one in everything if one is not stored and one.record.kind == record.kind]
-    rungs = rungs_of([record, *alike]) if record.run is not None else ()
-    return Subject(
-        number, _label(number, stored, len(everything)), stored, judgements, rungs, _stages(record, judgements, rungs)
-    )
+    alike = [one for one in wholes if one is not whole and one.kind == record.kind]
+    rungs = rungs_of([whole, *alike]) if record.run is not None else ()
+    label = _label(number, stored, len(wholes))
+    return Subject(number, label, stored, whole, judgements, rungs, _stages(record, judgements, rungs))
 
 
 def _label(number: int, stored: Stored, of: int) -> str:

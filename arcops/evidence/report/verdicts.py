@@ -120,7 +120,7 @@ def _of_qualification(subject: Subject) -> Iterable[Line]:
         yield Line(Tone.GOOD, "qualified", words.clean(f"{given.profile} passed its gates in this environment"))
         return
     missed = [gate.name for gate in given.gates if gate.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
-    why = f"not passed: {', '.join(missed)}" if missed else "the start, the chat and the tools were not all asked"
+    why = f"not passed: {', '.join(missed)}" if missed else f"not asked: {', '.join(given.missing)}"
     yield Line(Tone.BAD, "not qualified", words.clean(f"{given.profile}: {why}"))
 
 

@@ -50,10 +50,12 @@ def content_of(folder: Path, digest: str) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
-            content = file.read(LARGEST + 1)
+            # A buffer of the most that may be there would be taken from whoever has little.
+            size = os.fstat(file.fileno()).st_size
+            content = b"" if size > LARGEST else file.read(size)
     except OSError as error:
         raise ArcopsError(f"the environment {path} cannot be read: {error.strerror}") from error
-    if len(content) > LARGEST:
+    if size > LARGEST:
         raise ArcopsError(f"the environment {path} is larger than any: more than {LARGEST // 2**20} MiB")
     return content
 

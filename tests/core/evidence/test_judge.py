@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from arcops.core.evidence.judge import Judgement, Question, judge, spoiled, spoils_stage
+from arcops.core.evidence.judge import STALE_CACHES, Judgement, Question, judge, spoiled, spoils_stage
 from arcops.core.evidence.qualification import Verdict
 from arcops.core.evidence.run import ClientLoad, Counters, Request, Run, Stage, Watched
 from arcops.core.evidence.setting import Befallen, Setting
@@ -192,6 +192,19 @@ def test_the_suites_servers_have_to_be_fresh_ones() -> None:
     stale = run([server(1, STARTED), server(2, STARTED)], name="suite")
     (found,) = told(record(stale), Question.SAME_SERVER)
     assert (found.verdict, found.spoils) == (Verdict.FAILED, True)
+    warm = replace(setting(), befallen=(Befallen(3.0, STALE_CACHES, "its caches were not empty", spoils=False),))
+    (found,) = told(record(fresh, warm), Question.SAME_SERVER)
+    assert (found.verdict, found.words, found.spoils) == (Verdict.FAILED, "its caches were not empty", False)
+
+
+def test_a_server_that_is_not_seen_after_a_stage_may_be_another_one() -> None:
+    made = ladder()
+    last = replace(made.stages[-1], after=Counters(made.stages[-1].after.at, unread="cannot connect"))
+    (found,) = told(record(replace(made, stages=(*made.stages[:-1], last))), Question.SAME_SERVER)
+    assert (found.verdict, found.words) == (
+        Verdict.UNKNOWN,
+        f"after stage {last.name} the server did not say when it started",
+    )
 
 
 def test_a_canary_that_answers_otherwise_after_the_run_spoils_it() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from arcops.bench.chat import ChatAnswer
-from arcops.core.evidence.identity import Divergence, Margin, StageIdentity
+from arcops.core.evidence.identity import Divergence, Margin, StageIdentity, asked_otherwise, same_questions
 from arcops.core.evidence.judge import Judgement
 from arcops.core.evidence.judge import Question as Judged
 from arcops.core.evidence.qualification import Gate, Qualification, Verdict
@@ -14,8 +14,7 @@ from arcops.core.evidence.setting import CardFacts, CardSample, Configuration, S
 from arcops.core.evidence.work import Item, workload
 from arcops.core.launch import Qualifying
 from arcops.evidence.qualify import gates
-from arcops.evidence.qualify.run import same_questions
-from arcops.evidence.qualify.seen import HEADROOM, LongSeen, Question, ToolSeen, not_asked, wanted_of
+from arcops.evidence.qualify.seen import HEADROOM, Course, LongSeen, Mark, Question, ToolSeen, not_asked, wanted_of
 from tests.core.evidence.test_soaked import CLEAN, WATCHED
 from tests.core.simulated import launch
 from tests.evidence import made
@@ -75,7 +74,7 @@ def test_every_tool_call_has_to_be_right_both_ways(
 
 
 ANSWERED = Request("long-request", 0, 0.0, (1.0, 2.0), (4, 8), 2.0, 600, 12, None, "length", None)
-LONG = LongSeen(600, ANSWERED, "one two three", tuple(range(12)))
+LONG = LongSeen(600, ANSWERED, "one two three", tuple(range(12)), output=12)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +83,17 @@ LONG = LongSeen(600, ANSWERED, "one two three", tuple(range(12)))
         (LONG, PASSED, "600 tokens were answered with 12 in 2.0 s"),
         (replace(LONG, ids=(7,) * 12, text="!" * 12), FAILED, "one token over and over"),
         (replace(LONG, ids=(), text="!" * 12), FAILED, "one token over and over"),
-        (replace(LONG, request=replace(ANSWERED, output_tokens=0), ids=()), FAILED, "without a token"),
+        (replace(LONG, request=replace(ANSWERED, output_tokens=0), ids=()), FAILED, "the server counts 0"),
+        (replace(LONG, request=replace(ANSWERED, output_tokens=5), ids=()), FAILED, "12 were asked for in answer"),
+        (replace(LONG, ids=tuple(range(5))), FAILED, "5 came"),
+        (replace(LONG, request=replace(ANSWERED, finish="stop")), FAILED, "ended before them, for stop"),
+        (replace(LONG, request=replace(ANSWERED, prompt_tokens=None)), UNKNOWN, "does not count"),
+        (replace(LONG, request=replace(ANSWERED, output_tokens=None)), UNKNOWN, "does not count"),
+        (
+            LongSeen(600, replace(ANSWERED, output_tokens=2), "a b", (1, 2), output=2),
+            UNKNOWN,
+            "too few to tell",
+        ),
         (replace(LONG, request=replace(ANSWERED, problem="cut", ended=None)), FAILED, "cut"),
         (replace(LONG, request=replace(ANSWERED, finish="abort")), FAILED, "broken off"),
         (replace(LONG, request=replace(ANSWERED, prompt_tokens=512)), FAILED, "the server counts 512"),
@@ -125,6 +134,24 @@ def test_identity_is_n_of_n_or_it_has_a_reason(
         assert accepted in gate.detail
 
 
+@pytest.mark.parametrize(
+    ("stage", "otherwise", "verdict", "words"),
+    [
+        (replace(SAME, exact=8, unknown=4), 4, PASSED, "8/8"),
+        (replace(OTHER, exact=7, unknown=4), 4, FAILED, "7/8"),
+        (replace(SAME, exact=7, unknown=5), 4, UNKNOWN, "1 cannot be compared"),
+        (replace(SAME, exact=0, unknown=12), 12, SKIPPED, "none of these 12"),
+    ],
+)
+def test_what_was_asked_otherwise_then_is_said_and_not_compared(
+    stage: StageIdentity, otherwise: int, verdict: Verdict, words: str
+) -> None:
+    gate = gates.identity(stage, 0, otherwise=otherwise)
+    assert gate.verdict is verdict
+    assert words in gate.detail
+    assert "not compared" in gate.detail
+
+
 def test_a_divergence_is_shown_with_its_place_and_margin() -> None:
     gate = gates.identity(OTHER, 0)
     assert gate.detail.startswith("11/12")
@@ -141,6 +168,7 @@ def test_only_what_is_asked_the_very_same_is_compared() -> None:
     found = same_questions(old, new)
     assert changed not in found
     assert len(found) == len(items) - 1
+    assert asked_otherwise(old, new) == (changed,)
 
 
 def test_a_picture_has_to_be_answered_where_one_is_given() -> None:
@@ -194,7 +222,9 @@ def test_each_card_has_to_have_room_at_its_fullest(
 
 
 QUIET = tuple(Judgement(question, PASSED, "") for question in (Judged.UNDISTURBED, Judged.SAME_SERVER, Judged.CANARIES))
-STARTED = Counters(0.0, server_started=1000.0)
+STARTED = Counters(0.0, server_started=1000.0, prompt_tokens=500.0, corrupted=1.0)
+RAN = Mark(7, "launch-7")
+UNMOVED = Course(RAN, RAN)
 
 
 def disturbed(question: Judged, verdict: Verdict, words: str) -> tuple[Judgement, ...]:
@@ -208,7 +238,10 @@ def disturbed(question: Judged, verdict: Verdict, words: str) -> tuple[Judgement
         (disturbed(Judged.UNDISTURBED, FAILED, "reset at 3.0 s"), STARTED, FAILED, "reset at 3.0 s"),
         (disturbed(Judged.UNDISTURBED, UNKNOWN, "nobody watched"), STARTED, UNKNOWN, "nobody watched"),
         (disturbed(Judged.CANARIES, FAILED, "another answer"), STARTED, FAILED, "another answer"),
-        (QUIET, Counters(9.0, server_started=1009.0), FAILED, "it was restarted"),
+        (disturbed(Judged.UNDISTURBED, UNKNOWN, "?"), replace(STARTED, server_started=1.0), FAILED, "it was restarted"),
+        (QUIET, replace(STARTED, server_started=1009.0), FAILED, "it was restarted"),
+        (QUIET, replace(STARTED, prompt_tokens=499.0), FAILED, "counter of prompt tokens fell"),
+        (QUIET, replace(STARTED, corrupted=3.0), FAILED, "2 corrupted requests"),
         (QUIET, Counters(9.0), UNKNOWN, "does not say"),
         ((), STARTED, UNKNOWN, "nobody looked"),
         ((*QUIET, Judgement(Judged.ALONE, FAILED, "somebody else")), STARTED, PASSED, "no reset"),
@@ -217,9 +250,58 @@ def disturbed(question: Judged, verdict: Verdict, words: str) -> tuple[Judgement
 def test_a_reset_a_restart_or_another_canary_disturbs_it(
     judgements: tuple[Judgement, ...], last: Counters, verdict: Verdict, words: str
 ) -> None:
-    gate = gates.undisturbed(judgements, STARTED, last)
+    gate = gates.undisturbed(judgements, (STARTED, last))
     assert gate.verdict is verdict
     assert words in gate.detail
+
+
+def test_a_server_that_was_restarted_twice_in_between_is_not_the_same() -> None:
+    other = replace(STARTED, server_started=1001.0)
+    assert gates.undisturbed(QUIET, (STARTED, other, STARTED)).verdict is FAILED
+    fallen = replace(STARTED, prompt_tokens=100.0)
+    assert gates.undisturbed(QUIET, (STARTED, fallen, STARTED)).verdict is FAILED
+
+
+@pytest.mark.parametrize(
+    ("course", "verdict", "words"),
+    [
+        (None, PASSED, "no reset"),
+        (UNMOVED, PASSED, "no reset"),
+        (Course(RAN, Mark(8, "launch-7")), FAILED, "another order came in between"),
+        (Course(RAN, Mark(7, "launch-8")), FAILED, "launch-8 runs"),
+        (Course(RAN, Mark(7, None)), FAILED, "nothing runs"),
+        (Course(RAN, None), UNKNOWN, "did not say at the end"),
+        (Course(None, RAN), UNKNOWN, "did not say at the beginning"),
+    ],
+)
+def test_another_order_or_another_launch_disturbs_it(course: Course | None, verdict: Verdict, words: str) -> None:
+    gate = gates.undisturbed(QUIET, (STARTED, STARTED), course)
+    assert gate.verdict is verdict
+    assert words in gate.detail
+
+
+@pytest.mark.parametrize(
+    ("changed", "qualified"),
+    [
+        ({}, True),
+        ({"tools": SKIPPED}, True),
+        ({"identity": SKIPPED, "image": SKIPPED}, True),
+        ({"tools": FAILED}, False),
+        ({"tools": UNKNOWN}, False),
+        ({"tools": None}, False),
+        ({"chat": SKIPPED}, False),
+        ({"start": SKIPPED}, False),
+        ({"start": None}, False),
+        ({"memory": UNKNOWN}, False),
+        ({"undisturbed": FAILED}, False),
+    ],
+)
+def test_tools_may_be_left_out_by_choice_and_start_and_chat_may_not(
+    changed: dict[str, Verdict | None], qualified: bool
+) -> None:
+    verdicts: dict[str, Verdict | None] = {"start": PASSED, "chat": PASSED, "tools": PASSED, **changed}
+    held = tuple(Gate(name, verdict, "") for name, verdict in verdicts.items() if verdict is not None)
+    assert Qualification("mtp", "sha256:0", held).qualified is qualified
 
 
 def test_a_start_that_fails_leaves_the_rest_unasked_and_never_qualifies() -> None:

@@ -108,7 +108,7 @@ def test_a_browser_shows_the_report_whole_and_asks_the_network_for_nothing(brows
     run = made.ladder((1, 2, 4), odd_from=4)
     record = made.record(run, note="<img src='http://probe.invalid/x.png'><script>document.title='run'</script>")
     quiet = tmp_path / "report.html"
-    quiet.write_text(html([made.stored(tmp_path, record)]))
+    quiet.write_text(html([made.stored(tmp_path, record)], tmp_path))
     dom, asked = seen(browser, quiet, tmp_path / "second")
     assert of_page(asked) == []
     assert "</footer>" in dom

@@ -11,13 +11,16 @@ import msgspec
 import pytest
 
 from arcops.core.errors import ArcopsError, ExitCode
-from arcops.core.evidence.environment import ChangedFile, Departure, Distribution, Environment
+from arcops.core.evidence.environment import ChangedFile, Departure, Distribution, Environment, digest_of
 from arcops.core.evidence.qualification import Gate, Qualification, Verdict
 from arcops.core.evidence.run import ClientLoad, Counters, Run
 from arcops.core.evidence.setting import Befallen, CeilingAt
 from arcops.core.evidence.soak import Settled, Soak, Span, Trouble
 from arcops.evidence.record import Record
 from arcops.evidence.report.page import MOST_RECORDS, html
+from arcops.evidence.shelf import Stored
+from arcops.evidence.standing import kept
+from tests.core.evidence.test_comparable import environment
 from tests.evidence import made
 
 HOSTILE = (
@@ -71,7 +74,7 @@ def report(tmp_path: Path) -> Report:
 
     def of(*records: Record) -> str:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
-        return html([made.stored(folder / str(n), one) for n, one in enumerate(records)])
+        return html([made.stored(folder / str(n), one) for n, one in enumerate(records)], folder)
 
     return of
 
@@ -283,7 +286,7 @@ def test_the_ceiling_stands_beside_the_measured_decode(report: Report) -> None:
 
 def test_a_report_says_how_its_record_is_verified(report: Report, tmp_path: Path) -> None:
     record = made.stored(tmp_path, made.record(made.ladder((1,))))
-    page = Parsed(html([record])).text
+    page = Parsed(html([record], tmp_path)).text
     assert record.digest in page
     assert f"tail -c +95 {record.path.name} | head -c -2 | sha256sum" in page
 
@@ -297,11 +300,11 @@ def test_every_request_is_in_it(report: Report) -> None:
 
 def test_no_record_and_too_many_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ArcopsError) as none:
-        html([])
+        html([], tmp_path)
     run = made.ladder((1,))
     many = [made.stored(tmp_path, made.record(run, note=str(n))) for n in range(MOST_RECORDS + 1)]
     with pytest.raises(ArcopsError) as several:
-        html(many)
+        html(many, tmp_path)
     assert {none.value.exit_code, several.value.exit_code} == {ExitCode.USAGE}
 
 
@@ -314,4 +317,19 @@ def test_figures_that_nothing_can_have_are_one_sentence(tmp_path: Path) -> None:
     stored = made.stored(tmp_path, made.record(run))
     record = msgspec.structs.replace(stored.record, run=replace(run, stages=absurd))
     with pytest.raises(ArcopsError, match="larger than any float"):
-        html([replace(stored, record=record)])
+        html([replace(stored, record=record)], tmp_path)
+
+
+def test_two_environments_that_are_kept_are_told_apart_by_what_is_in_them(tmp_path: Path) -> None:
+    run = made.ladder((1,))
+    records: list[Stored] = []
+    for number, torch in enumerate(("2.13.0", "2.14.0")):
+        found = environment(torch)
+        kept.keep(tmp_path / "environments", found)
+        where = made.setting(run)
+        launched = replace(where.configuration, environment_digest=digest_of(found))
+        records.append(
+            made.stored(tmp_path, made.record(run, replace(where, configuration=launched), note=str(number)))
+        )
+    assert "distribution torch: 2.13.0" in Parsed(html(records, tmp_path / "environments")).text
+    assert "distribution torch" not in Parsed(html(records, tmp_path / "nowhere")).text
