@@ -45,7 +45,15 @@ class ChatAnswer:
     seconds: float
     """From the asking to the end, or to the problem."""
     problem: str = ""
-    """Why it is no complete answer, in words; empty where it is one, right or wrong."""
+    """Why it is no complete answer, in words; empty where it is one, right or wrong, or where the client left it."""
+    first: float | None = None
+    """Of a stream: seconds from the asking to the first chunk that said something; None where none did."""
+    last: float | None = None
+    """The same of the last one."""
+    chunks: int = 0
+    """Of a stream, that said something."""
+    left: bool = False
+    """The client went away in the middle, as it was told to."""
 
 
 class _Function(msgspec.Struct):
@@ -66,6 +74,10 @@ class _Said(msgspec.Struct):
     reasoning_content: str | None = None
     """What `reasoning` was called until vLLM 0.12."""
     tool_calls: list[_Call] | None = None
+
+    @property
+    def says_something(self) -> bool:
+        return bool(self.content or self.reasoning or self.reasoning_content or self.tool_calls)
 
 
 class _Choice(msgspec.Struct):
@@ -112,9 +124,13 @@ class _Heard:
     usage: _Usage = field(default_factory=_Usage)
     size: int = 0
     """Characters so far."""
+    first: float | None = None
+    last: float | None = None
+    chunks: int = 0
+    left: bool = False
 
-    def take(self, data: bytes) -> None:
-        """A whole answer, or a chunk. Raises BrokenStreamError for what cannot belong to one answer."""
+    def take(self, data: bytes, at: float | None = None) -> None:
+        """A whole answer, or a chunk that came `at`. Raises BrokenStreamError for what cannot belong to one answer."""
         try:
             reply = _read(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -127,6 +143,10 @@ class _Heard:
             raise BrokenStreamError("there is more than the one answer that was asked for")
         for choice in choices:
             self._choose(choice)
+        if at is not None and any(choice.delta is not None and choice.delta.says_something for choice in choices):
+            self.first = at if self.first is None else self.first
+            self.last = at
+            self.chunks += 1
 
     def _choose(self, choice: _Choice) -> None:
         if choice.finish_reason is not None:
@@ -172,7 +192,11 @@ class _Heard:
             output_tokens=output,
             ids=tuple(self.ids) if complete else None,
             seconds=seconds,
-            problem=problem or self._incomplete(),
+            problem=problem or ("" if self.left else self._incomplete()),
+            first=self.first,
+            last=self.last,
+            chunks=self.chunks,
+            left=self.left,
         )
 
     def _incomplete(self) -> str:
@@ -196,11 +220,13 @@ async def ask_chat(
     tool_choice: object = None,
     thinking: bool = False,
     within: float = 120.0,
+    leave_after: int | None = None,
 ) -> ChatAnswer:
     """Ask greedily, and listen to the end, for `within` seconds at most; `server` is open.
 
-    `tool_choice` as in the API, its default (`auto` where there are tools) for None. Never raises for the server's or
-    the network's sake: that is the answer's `problem`, beside what came until then.
+    `tool_choice` as in the API, its default (`auto` where there are tools) for None. A stream is left after
+    `leave_after` chunks that said something, where that is given. Never raises for the server's or the network's sake:
+    that is the answer's `problem`, beside what came until then.
     """
     body: dict[str, object] = {
         "model": server.model,
@@ -216,7 +242,7 @@ async def ask_chat(
     heard, began, problem = _Heard(max_tokens), server.now(), ""
     try:
         async with asyncio.timeout(within):
-            await (_streamed(server, body, heard) if stream else _whole(server, body, heard, within))
+            await (_streamed(server, body, heard, leave_after) if stream else _whole(server, body, heard, within))
     except TimeoutError:
         problem = f"the answer was not complete within {within:g} s"
     except ArcopsError as error:
@@ -224,10 +250,13 @@ async def ask_chat(
     return heard.answer(server.now() - began, problem)
 
 
-async def _streamed(server: BenchServer, body: Mapping[str, object], heard: _Heard) -> None:
+async def _streamed(server: BenchServer, body: Mapping[str, object], heard: _Heard, leave_after: int | None) -> None:
     async with contextlib.aclosing(server.stream(CHAT, body)) as stream:
-        async for _, payload in stream:
-            heard.take(payload)
+        async for at, payload in stream:
+            heard.take(payload, at)
+            if leave_after is not None and heard.chunks >= leave_after:
+                heard.left = True
+                return
 
 
 async def _whole(server: BenchServer, body: Mapping[str, object], heard: _Heard, within: float) -> None:

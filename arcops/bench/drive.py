@@ -108,9 +108,9 @@ class _Watch:
     def __init__(self, server: BenchServer) -> None:
         self._server = server
         self._looks = 0
-        self._running: list[float] = []
-        self._waiting: list[float] = []
-        self._kv_usage: list[float] = []
+        self._running: float | None = None
+        self._waiting: float | None = None
+        self._kv_usage: float | None = None
 
     async def look(self) -> None:
         """Until cancelled."""
@@ -123,13 +123,16 @@ class _Watch:
             if seen is None:
                 continue
             self._looks += 1
-            self._running += [] if seen.running is None else [seen.running]
-            self._waiting += [] if seen.waiting is None else [seen.waiting]
-            self._kv_usage += [] if seen.kv_usage is None else [seen.kv_usage]
+            self._running = _worse(self._running, seen.running)
+            self._waiting = _worse(self._waiting, seen.waiting)
+            self._kv_usage = _worse(self._kv_usage, seen.kv_usage)
 
     def watched(self) -> Watched:
-        worst = (max(values, default=None) for values in (self._running, self._waiting, self._kv_usage))
-        return Watched(self._looks, *worst)
+        return Watched(self._looks, self._running, self._waiting, self._kv_usage)
+
+
+def _worse(known: float | None, seen: float | None) -> float | None:
+    return max((one for one in (known, seen) if one is not None), default=None)
 
 
 @contextlib.contextmanager

@@ -31,7 +31,10 @@ def soak(
     ] = None,
     lasting: Annotated[str, typer.Option("--for", metavar="TIME", help="How long: 90s, 10m, 2h.")] = "10m",
     clients: Annotated[int, typer.Option("--clients", min=1, max=MOST_CLIENTS, help="Clients at once.")] = 4,
-    mix: Annotated[str, typer.Option("--mix", metavar="KIND=WEIGHT,...", help="What they do, and how often.")] = MIX,
+    mix: Annotated[
+        str | None,
+        typer.Option("--mix", metavar="KIND=WEIGHT,...", help="What they do, and how often.", show_default=MIX),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed asks the same.")] = 1,
     model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="Where the server has several.")] = None,
     api_key_file: Annotated[
@@ -50,7 +53,7 @@ def soak(
 
     paths = Paths.of(instance_of(ctx))
     asked = Asked(
-        plan=Plan(seconds(lasting, least=1.0), clients, mix, seed),
+        plan=Plan(seconds(lasting, least=1.0), clients, MIX if mix is None else mix, seed, chosen=mix is not None),
         place=to or paths.records,
         command=("arcops", *sys.argv[1:]),
         url=url,
@@ -90,11 +93,14 @@ async def _soaked(asked: "Asked", paths: Paths) -> "Stored":
 
 
 def _progress(words: str) -> None:
-    """One line that is drawn over and over on a terminal; elsewhere only what begins a part of the work."""
-    if sys.stderr.isatty():
-        output.rewrite(clean(words))
-    elif not words.endswith("to go"):
+    """What begins a part of the work stays; what goes on is drawn over on a terminal, and is left away elsewhere."""
+    here = sys.stderr.isatty()
+    if not words.endswith("to go"):
+        if here:
+            output.rewrite("")
         output.note(clean(words))
+    elif here:
+        output.rewrite(clean(words))
 
 
 def _tell(stored: "Stored", found: tuple[Gate, ...]) -> None:

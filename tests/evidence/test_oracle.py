@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from arcops.core.evidence.identity import Identity, by_another, compare
-from arcops.core.evidence.qualification import Verdict
+from arcops.core.evidence.qualification import Qualification, Verdict
 from arcops.core.evidence.run import Run
 from arcops.evidence import shelf
 from arcops.evidence.oracle import followed
@@ -63,6 +63,22 @@ def test_an_oracle_that_is_none_of_this_run_is_found_out(tmp_path: Path) -> None
     verdict, words = followed(made, tmp_path)
     assert verdict is Verdict.FAILED
     assert words == "it is no oracle of this run: the oracle speculated itself"
+
+
+def test_a_qualification_is_held_against_the_one_before_which_may_have_speculated(tmp_path: Path) -> None:
+    def qualified(made: Record) -> Record:
+        return msgspec.structs.replace(made, kind="qualification", qualification=Qualification("mtp", "unknown", ()))
+
+    speculating = setting((*ARGV, *DRAFTS), speculates=True)
+    oracle = shelf.write(tmp_path, qualified(record(where=speculating)))
+    made = shelf.write(tmp_path, qualified(beside(oracle, without_own_oracle(ladder()))))
+    assert followed(made, tmp_path) == (Verdict.PASSED, f"checked with {oracle.path.name}")
+
+    def all_lost(told: Identity) -> Identity:
+        return replace(told, stages=tuple(replace(one, exact=0, unknown=one.asked) for one in told.stages))
+
+    lied = shelf.write(tmp_path, qualified(beside(oracle, without_own_oracle(ladder()), all_lost)))
+    assert followed(lied, tmp_path)[0] is Verdict.FAILED
 
 
 def test_without_the_oracle_nobody_knows(tmp_path: Path) -> None:

@@ -181,9 +181,15 @@ def test_a_tool_is_called_with_arguments_that_fit(fake: Start, choice: object) -
         assert names == ["get_weather"]
 
 
-def test_tools_need_their_parser(fake: Start) -> None:
+def test_tools_need_their_parser_whoever_chooses_the_function(fake: Start) -> None:
+    named = {"type": "function", "function": {"name": "get_weather"}}
     with fake() as server:
-        assert server.wait_ready().post("/v1/chat/completions", CALL).status_code == 400
+        server.wait_ready()
+        for choice in ("auto", "required", named):
+            refused = server.post("/v1/chat/completions", CALL | {"tool_choice": choice})
+            assert refused.status_code == 400
+            assert "--tool-call-parser to be set" in refused.json()["error"]["message"]
+        assert server.post("/v1/chat/completions", CALL | {"tool_choice": "none"}).status_code == 200
 
 
 def test_tool_calls_break_on_demand(fake: Start) -> None:

@@ -8,10 +8,11 @@ from typing import Final
 
 from arcops.bench.canary import canaries
 from arcops.bench.drive import Progress
+from arcops.bench.lag import LoopLag
 from arcops.bench.server import BenchServer
 from arcops.bench.soak.fold import Done, Fold
-from arcops.bench.soak.talk import talk
-from arcops.bench.soak.watch import LINGER, SETTLE, Lag, Watch
+from arcops.bench.soak.talk import refused_tools, talk
+from arcops.bench.soak.watch import LINGER, SETTLE, Watch
 from arcops.bench.soak.work import Script, mix_of
 from arcops.core.evidence.run import Canary
 from arcops.core.evidence.soak import Soak
@@ -36,6 +37,8 @@ class Plan:
     mix: str
     """As it was typed: `short=4,long=1`."""
     seed: int
+    chosen: bool = True
+    """A person named the mix: what the server refuses of it goes wrong, and is not left out."""
     linger: float = LINGER
     settle: float = SETTLE
 
@@ -57,15 +60,16 @@ async def soak(
     Raises ArcopsError for a mix that is none; what the server does wrong is in what comes back.
     """
     mix = mix_of(plan.mix)
+    left_out = {} if plan.chosen else await _left_out(server, mix, tell)
+    mix = {kind: weight for kind, weight in mix.items() if kind not in left_out}
     early = await canaries(server, _deaf, "before")
     crew = _Crew(server, plan, mix)
     watch = Watch(server, lambda: crew.open, memory, plan.linger)
     before = await server.counters()
     watch.begin(before)
     began = server.now()
-    lag = Lag()
     every = min(SELDOM, max(0.1, plan.seconds / LOOKS))
-    async with _beside(watch.run(every)), _beside(lag.run()), _beside(crew.tell(tell, began)):
+    async with LoopLag() as lag, _beside(watch.run(every)), _beside(crew.tell(tell, began)):
         interrupted = await crew.work(began, ended)
     lasted = server.now() - began
     watch.finish()
@@ -94,6 +98,7 @@ async def soak(
         client=lag.load(),
         memory=tuple(watch.memory),
         canaries=(*early, *late),
+        left_out=left_out,
     )
 
 
@@ -133,7 +138,7 @@ class _Crew:
 
     async def _client(self, number: int) -> None:
         longest = self._server.facts.max_model_len
-        script = Script(self._plan.seed, number, self._mix, self._server.model, longest)
+        script = Script(self._plan.seed, number, self._mix, longest)
         while True:
             task = script.next()
             await asyncio.sleep(task.think)
@@ -167,6 +172,14 @@ async def _beside(work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+async def _left_out(server: BenchServer, mix: Mapping[str, int], tell: Progress) -> dict[str, str]:
+    """Kinds of work that the server cannot be asked for, and why, which is told."""
+    why = await refused_tools(server) if mix.get("tools") else ""
+    if why:
+        tell(f"tools are left out: {why}")
+    return {"tools": why} if why else {}
 
 
 async def _late_canaries(server: BenchServer) -> tuple[Canary, ...]:

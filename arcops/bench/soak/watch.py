@@ -1,13 +1,12 @@
 """Looks at the server while its clients are busy: is it the same one, and does it run more than they have open?"""
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Final
 
 from arcops.bench.server import BenchServer
-from arcops.core.evidence.run import ClientLoad, Counters
-from arcops.core.evidence.soak import MemoryLook, Settled, Stray, bin_of, middle_of
+from arcops.core.evidence.run import Counters
+from arcops.core.evidence.soak import MemoryLook, Settled, Stray
 
 LINGER: Final = 10.0
 """Seconds that a server may take to notice that a client has gone: it hears of it at its next write."""
@@ -17,7 +16,6 @@ EVERY: Final = 0.25
 MOST_KEPT: Final = 50
 MOST_MEMORY: Final = 400
 """Looks at memory; of a longer soak every second one is kept, then every fourth."""
-LAG_EVERY: Final = 0.05
 
 
 class Watch:
@@ -105,41 +103,3 @@ class Watch:
         if len(self.memory) > MOST_MEMORY:
             self.memory = self.memory[::2]
             self._stride *= 2
-
-
-class Lag:
-    """How late this client's own loop is, in a histogram: a benchmark's list of all timers would grow for hours."""
-
-    def __init__(self) -> None:
-        self._bins: dict[int, int] = {}
-        self._worst = 0.0
-        self._began = time.perf_counter()
-        self._cpu = time.process_time()
-
-    async def run(self) -> None:
-        """Until cancelled."""
-        loop = asyncio.get_running_loop()
-        while True:
-            due = loop.time() + LAG_EVERY
-            await asyncio.sleep(LAG_EVERY)
-            late = max(0.0, loop.time() - due)
-            self._worst = max(self._worst, late)
-            self._bins[bin_of(late)] = self._bins.get(bin_of(late), 0) + 1
-
-    def load(self) -> ClientLoad:
-        """So far."""
-        return ClientLoad(
-            seconds=time.perf_counter() - self._began,
-            cpu_seconds=time.process_time() - self._cpu,
-            lag_p50=self._share(0.5),
-            lag_p99=self._share(0.99),
-            lag_worst=self._worst,
-        )
-
-    def _share(self, share: float) -> float:
-        left = share * sum(self._bins.values())
-        for number in sorted(self._bins):
-            left -= self._bins[number]
-            if left <= 0:
-                return min(middle_of(number), self._worst)
-        return 0.0

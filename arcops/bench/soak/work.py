@@ -1,10 +1,11 @@
 """What the clients ask: four kinds of work, the same for the same seed."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from arcops.bench.tools import CASES, MAX_TOKENS, ToolCase
 from arcops.core.errors import ArcopsError, ExitCode
 from arcops.core.evidence.soak import KINDS
 
@@ -19,20 +20,6 @@ WORDS: Final = (
     *("copper", "silver", "harbour", "winter", "signal", "meadow", "castle", "thunder", "candle", "forest"),
     *("barrel", "orange", "island", "mirror", "pocket", "ribbon", "shadow", "tunnel", "valley", "wagon", "yellow"),
 )
-CITIES: Final = ("Paris", "Rome", "Oslo", "Lima", "Cairo", "Quito")
-TOOL: Final[Mapping[str, object]] = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "The weather of a city for some days",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string", "enum": list(CITIES)}, "days": {"type": "integer"}},
-            "required": ["city", "days"],
-            "additionalProperties": False,
-        },
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +27,14 @@ class Task:
     """One request of one client."""
 
     kind: str
-    body: Mapping[str, object]
-    """For the chat API."""
-    leave_after: int | None
-    """Chunks after which the client goes away; None where it stays."""
+    messages: Sequence[Mapping[str, object]]
+    max_tokens: int
     think: float
     """Seconds to wait before it."""
+    leave_after: int | None = None
+    """Chunks after which the client goes away; None where it stays."""
+    case: ToolCase | None = None
+    """The tool call that is asked for; None where none is."""
 
 
 def mix_of(text: str) -> dict[str, int]:
@@ -67,12 +56,11 @@ def mix_of(text: str) -> dict[str, int]:
 class Script:
     """What one client does, one request after the other."""
 
-    def __init__(self, seed: int, client: int, mix: Mapping[str, int], model: str, longest: int | None) -> None:
+    def __init__(self, seed: int, client: int, mix: Mapping[str, int], longest: int | None) -> None:
         """`longest`: the server's longest sequence in tokens, where it says it."""
         self._random = random.Random(f"{seed} {client}")  # noqa: S311 - a load to be repeated, no secret
         self._kinds = [kind for kind, weight in mix.items() if weight]
         self._weights = [mix[kind] for kind in self._kinds]
-        self._model = model
         self._words = LONG_WORDS if longest is None else min(LONG_WORDS, longest // 6)
 
     def next(self) -> Task:
@@ -83,26 +71,16 @@ class Script:
         match kind:
             case "long":
                 words = " ".join(dice.choices(WORDS, k=self._words))
-                return Task(kind, self._body(f"Sum this up in a few words: {words}", 24), None, think)
+                return Task(kind, _question(f"Sum this up in a few words: {words}"), 24, think)
             case "cut":
-                return Task(
-                    kind, self._body(f"Tell a long story of a {dice.choice(WORDS)}.", 512), dice.randint(1, 8), think
-                )
+                question = _question(f"Tell a long story of a {dice.choice(WORDS)}.")
+                return Task(kind, question, 512, think, leave_after=dice.randint(1, 8))
             case "tools":
-                city, days = dice.choice(CITIES), dice.randint(1, 7)
-                body = self._body(f"What will the weather be in {city} for {days} days? Use the tool.", 256)
-                body |= {"tools": [TOOL], "tool_choice": "required", "temperature": 0.0}
-                return Task(kind, body, None, think)
+                case = dice.choice(CASES)
+                return Task(kind, case.messages, MAX_TOKENS, think, case=case)
             case _:
-                return Task(kind, self._body(f"Say something short of a {dice.choice(WORDS)}.", 48), None, think)
+                return Task(kind, _question(f"Say something short of a {dice.choice(WORDS)}."), 48, think)
 
-    def _body(self, question: str, tokens: int) -> dict[str, object]:
-        return {
-            "model": self._model,
-            "messages": [{"role": "user", "content": question}],
-            "max_tokens": tokens,
-            "temperature": 0.0,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            "chat_template_kwargs": {"enable_thinking": False},
-        }
+
+def _question(text: str) -> Sequence[Mapping[str, object]]:
+    return ({"role": "user", "content": text},)

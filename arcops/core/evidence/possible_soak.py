@@ -23,6 +23,8 @@ def _contradictions(soak: Soak) -> Iterator[str]:
     if min(soak.problems.values(), default=0) < 0:
         yield "something went wrong fewer than no times"
     for span in soak.spans:
+        if span.kind in soak.left_out:
+            yield f"{span.kind} was left out, and was asked"
         for words in _of_span(span):
             yield f"what {span.kind} did from {span.begins:,.0f} s on: {words}"
 

@@ -5,7 +5,7 @@ for those of spans and troubles, which are since its clients began.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp, floor, log
 from typing import Final
 
@@ -118,3 +118,5 @@ class Soak:
     memory: tuple[MemoryLook, ...] = ()
     """Empty where the server's processes cannot be seen."""
     canaries: tuple[Canary, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Kinds of work that the server refuses, and that nobody named, with its reason in words."""

@@ -30,6 +30,7 @@ def gates(soak: Soak, setting: Setting | None) -> tuple[Gate, ...]:
     """Each thing that may go wrong, with what was seen of it."""
     return (
         _errors(soak),
+        *(Gate(kind, Verdict.SKIPPED, f"left out: {why}") for kind, why in sorted(soak.left_out.items())),
         _latency(soak, "ttft", "TTFT", lambda span: span.ttft),
         _latency(soak, "inter-token", "inter-token latency", lambda span: span.between),
         _memory(soak, setting),

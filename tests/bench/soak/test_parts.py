@@ -1,16 +1,20 @@
 """What is kept of a soak, what its clients ask, and what they call wrong."""
 
 import tracemalloc
+from dataclasses import replace
 
 import msgspec
 import pytest
 
+from arcops.bench.chat import ChatAnswer, ToolCall
 from arcops.bench.soak.fold import KEPT, KINDS_OF_PROBLEMS, Done, Fold
-from arcops.bench.soak.talk import wrong, wrong_call
-from arcops.bench.soak.work import MIX, Script, mix_of
+from arcops.bench.soak.talk import wrong
+from arcops.bench.soak.work import MIX, Script, Task, mix_of
+from arcops.bench.tools import CASES
 from arcops.core.errors import ArcopsError
 
-FITS = '{"city": "Rome", "days": 3}'
+FITS = '{"city": "東京", "days": 5, "unit": "celsius"}'
+ANSWER = ChatAnswer("hello", "", (), "stop", 5, 3, (1, 2, 3), 1.0, first=0.1, last=0.2, chunks=3)
 
 
 def fill(fold: Fold, count: int, seconds: float) -> None:
@@ -47,7 +51,7 @@ def test_the_slowest_are_kept_and_the_first_that_went_wrong() -> None:
 
 def test_the_same_seed_asks_the_same_and_clients_differ() -> None:
     def asked(seed: int, client: int) -> list[object]:
-        script = Script(seed, client, mix_of(MIX), "tiny", 8192)
+        script = Script(seed, client, mix_of(MIX), 8192)
         return [script.next() for _ in range(20)]
 
     assert asked(1, 0) == asked(1, 0)
@@ -64,24 +68,25 @@ def test_a_mix_that_is_none_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "arguments", "words"),
+    ("call", "words"),
     [
-        ("", FITS, ""),
-        ("", '{"city": "Rome", "da', "a tool call is no JSON"),
-        ("", '{"city": "Rome"}', "a tool call does not fit its schema"),
-        ("", '{"city": "Rome", "days": 3, "more": 1}', "a tool call does not fit its schema"),
-        ("", '{"city": "Atlantis", "days": 3}', "a tool call does not fit its schema"),
-        ("<tool_call>\n{}", "", "a tool call was left in the text"),
-        ("I can not", "", "no tool was called"),
-        ("", "[" * 100_000, "a tool call does not fit its schema"),
+        (FITS, ""),
+        (FITS.replace("celsius", "kelvin"), "the arguments do not fit the schema at"),
+        (FITS[:-8], "the arguments are no JSON"),
+        (None, "no function was called"),
     ],
 )
-def test_a_tool_call_has_to_parse_and_to_fit(content: str, arguments: str, words: str) -> None:
-    assert wrong_call(content, arguments).partition(":")[0] == words
+def test_a_tool_call_is_judged_as_the_gate_judges_it(call: str | None, words: str) -> None:
+    calls = () if call is None else (ToolCall("get_weather", call),)
+    task = Task("tools", CASES[0].messages, 100, 0.0, case=CASES[0])
+    found = wrong(task, replace(ANSWER, content="", tool_calls=calls, finish="tool_calls"))
+    assert found.startswith(words)
+    assert bool(found) == bool(words)
 
 
-def test_an_answer_has_to_have_an_end_and_a_word() -> None:
-    assert wrong("short", "stop", 3, "hello", "") == ""
-    assert wrong("short", None, 3, "hello", "")
-    assert wrong("short", "abort", 3, "hello", "")
-    assert wrong("short", "stop", 0, "", "")
+def test_an_answer_has_to_be_complete_and_to_have_a_word_unless_its_client_left() -> None:
+    task = Task("short", (), 100, 0.0)
+    assert wrong(task, ANSWER) == ""
+    assert wrong(task, replace(ANSWER, problem="the answer ended without a reason"))
+    assert wrong(task, replace(ANSWER, chunks=0, content=""))
+    assert wrong(task, replace(ANSWER, chunks=0, content="", left=True)) == ""

@@ -39,6 +39,7 @@ def test_a_span_that_cannot_be(changed: Span, words: str) -> None:
         (replace(CLEAN, looks=-1), "looked at -1 times"),
         (replace(CLEAN, lasted=-1.0), "less than no time"),
         (replace(CLEAN, problems={"short: refused": -1}), "fewer than no times"),
+        (replace(CLEAN, spans=(SPAN,), left_out={"short": "HTTP 400"}), "short was left out, and was asked"),
     ],
 )
 def test_a_soak_that_cannot_be(changed: Soak, words: str) -> None:

@@ -76,6 +76,14 @@ def test_what_went_wrong_is_named_and_nothing_else(soak: Soak, gate: str) -> Non
     assert [one.name for one in failing(soak)] == [gate]
 
 
+def test_work_that_was_left_out_is_said_and_neither_passed_nor_failed() -> None:
+    found = gates(replace(CLEAN, left_out={"tools": "HTTP 400: no parser"}), WATCHED)
+    assert [(gate.name, gate.detail) for gate in found if gate.verdict is Verdict.SKIPPED] == [
+        ("tools", "left out: HTTP 400: no parser")
+    ]
+    assert {gate.verdict for gate in found} == {Verdict.PASSED, Verdict.SKIPPED}
+
+
 def test_a_reset_fails_it() -> None:
     befallen = Befallen(10.0, "reset", "engine reset", spoils=True)
     assert [one.name for one in failing(CLEAN, replace(WATCHED, befallen=(befallen,)))] == ["undisturbed"]

@@ -71,7 +71,11 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Daemon]:
 
 def brought_back(what: Before, ours: int | None = OURS) -> list[str]:
     told: list[str] = []
-    asyncio.run(bring_back(SOCKET, what, ours, "candidate", told.append))
+
+    def tell(words: str) -> None:
+        told.append(words)
+
+    asyncio.run(bring_back(SOCKET, what, ours, "candidate", tell))
     return told
 
 

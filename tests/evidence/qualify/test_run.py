@@ -3,7 +3,7 @@
 import asyncio
 import os
 import subprocess
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -14,12 +14,13 @@ from arcops.config.paths import Paths
 from arcops.core.errors import ArcopsError, ExitCode
 from arcops.core.evidence.environment import Environment
 from arcops.core.evidence.qualification import Gate, Qualification, Verdict
+from arcops.core.launch import Launch
 from arcops.evidence.qualify import daemon, run
 from arcops.evidence.qualify.before import Before
 from arcops.evidence.qualify.wanted import Asked
 from arcops.evidence.shelf import Stored
 from tests.core.simulated import launch
-from tests.daemon.waiting import until
+from tests.helpers import eventually
 
 GOOD = Qualification("mtp", "sha256:0", tuple(Gate(name, Verdict.PASSED, "") for name in ("start", "chat", "tools")))
 STORED = cast("Stored", SimpleNamespace(path="the-record.json", record=SimpleNamespace(qualification=GOOD)))
@@ -55,18 +56,24 @@ class Course:
         if self.unreturned is not None:
             raise self.unreturned
 
+    def look(self, _socket: Path) -> Before:
+        return Before(3, "working", serving=True)
+
+    def launch_of(self, _profile: str, _paths: Paths) -> Launch:
+        return launch()
+
     def tell(self, words: str) -> None:
         if words.startswith("record: "):
             self.order.append("told")
 
 
 @pytest.fixture
-def course(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[Course]:
+def course(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Course:
     made = Course()
     monkeypatch.setattr(run, "_started", made.started)
     monkeypatch.setattr(run, "bring_back", made.bring_back)
-    monkeypatch.setattr(run, "look", lambda _: Before(3, "working", serving=True))
-    monkeypatch.setattr(run.daemon, "launch_of", lambda *_: launch())
+    monkeypatch.setattr(run, "look", made.look)
+    monkeypatch.setattr(run.daemon, "launch_of", made.launch_of)
     return made
 
 
@@ -186,15 +193,14 @@ class Talks:
         return self.page
 
 
-@pytest.mark.asyncio
-async def test_a_profile_is_filled_in_by_the_daemon_s_variables_not_by_this_shell_s(
+def test_a_profile_is_filled_in_by_the_daemon_s_variables_not_by_this_shell_s(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RUNTIME", "the shell's")
     sleeper = subprocess.Popen(["/bin/sleep", "60"], env={"RUNTIME": "the daemon's"})
     try:
         monkeypatch.setattr(daemon, "Client", Talks(sleeper.pid))
-        await until(lambda: daemon.variables(Path("/nowhere")) == {"RUNTIME": "the daemon's"})
+        eventually(lambda: daemon.variables(Path("/nowhere")) == {"RUNTIME": "the daemon's"}, why="not read")
     finally:
         sleeper.kill()
         sleeper.wait()
@@ -213,6 +219,10 @@ async def test_an_environment_that_the_daemon_did_not_record_is_unknown_and_not_
     info = SimpleNamespace(launch_id=launch_id, digest=digest, unread=unread)
     monkeypatch.setattr(daemon, "Client", Talks(page=SimpleNamespace(info=info)))
     told: list[str] = []
-    found: Environment | None = await daemon.environment_of(Path("/nowhere"), "launch-1", told.append)
+
+    def tell(words: str) -> None:
+        told.append(words)
+
+    found: Environment | None = await daemon.environment_of(Path("/nowhere"), "launch-1", tell)
     assert found is None
     assert words in told[0]

@@ -190,12 +190,16 @@ def _check_chat(body: dict[str, object], model: str, flags: Flags, settings: Set
     if not body.get("tools"):
         return
     choice = body.get("tool_choice", "auto")
-    able = "enable-auto-tool-choice" in flags.switches and flags.values.get("tool-call-parser")
-    if choice == "auto" and not able:
-        raise RefusedError(
-            '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', "tool_choice"
-        )
     named = inner(inner(choice).get("function")).get("name")
+    able = "enable-auto-tool-choice" in flags.switches and flags.values.get("tool-call-parser")
+    if not able and choice not in (None, "none"):
+        what = f'function "{named}"' if named is not None else f'"{choice}"'
+        raise RefusedError(
+            '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+            if choice == "auto"
+            else f"tool_choice={what} requires --tool-call-parser to be set",
+            None,
+        )
     if named is not None and named not in [one.get("name") for one in functions(body)]:
         raise RefusedError(
             "The tool specified in `tool_choice` does not match any of the specified `tools` (parameter=tool_choice)",
