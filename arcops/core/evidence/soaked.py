@@ -19,6 +19,8 @@ LEAK: Final = 64 * 2**20
 """Bytes: growth below it is what allocators and caches do."""
 BUSY_KV: Final = 0.005
 """Share of the KV cache that is still in use when nothing runs."""
+TREND_AFTER: Final = 120.0
+"""Seconds; the thirds of a shorter soak differ as one moment of a busy machine does from the next, and are no trend."""
 LONG_ENOUGH: Final = 600.0
 """Seconds; from less no growth an hour is reckoned: a warm-up would count sixty times."""
 MOST_SHOWN: Final = 8
@@ -26,14 +28,17 @@ _EXACT: Final = 20
 """Up to so many values in each third the chance is counted out, beyond it the normal distribution is near enough."""
 
 
-def gates(soak: Soak, setting: Setting | None) -> tuple[Gate, ...]:
-    """Each thing that may go wrong, with what was seen of it."""
+def gates(soak: Soak, setting: Setting | None, *, trend_after: float = TREND_AFTER) -> tuple[Gate, ...]:
+    """Each thing that may go wrong, with what was seen of it; no trend is seen in less than `trend_after` seconds."""
+    short = soak.lasted < trend_after
     return (
         _errors(soak),
         *(Gate(kind, Verdict.SKIPPED, f"left out: {why}") for kind, why in sorted(soak.left_out.items())),
-        _latency(soak, "ttft", "TTFT", lambda span: span.ttft),
-        _latency(soak, "inter-token", "inter-token latency", lambda span: span.between),
-        _memory(soak, setting),
+        _too_short("ttft", soak) if short else _latency(soak, "ttft", "TTFT", lambda span: span.ttft),
+        _too_short("inter-token", soak)
+        if short
+        else _latency(soak, "inter-token", "inter-token latency", lambda span: span.between),
+        _too_short("memory", soak) if short else _memory(soak, setting),
         _restarts(soak),
         _slots(soak),
         _kv(soak),
@@ -102,6 +107,10 @@ def _errors(soak: Soak) -> Gate:
     most = sorted(soak.problems.items(), key=lambda one: (-one[1], one[0]))
     words = tuple(f"{count} x {what}" for what, count in most[:MOST_SHOWN])
     return Gate("errors", Verdict.FAILED, f"{wrong} of {total} requests went wrong", words)
+
+
+def _too_short(name: str, soak: Soak) -> Gate:
+    return Gate(name, Verdict.UNKNOWN, f"{soak.lasted:,.0f} s are too short to tell a trend from noise")
 
 
 def _latency(soak: Soak, name: str, words: str, of: Callable[[Span], tuple[tuple[int, int], ...]]) -> Gate:

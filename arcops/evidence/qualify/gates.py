@@ -41,7 +41,7 @@ def chat(asked: Asked, answer: ChatAnswer) -> Gate:
     if answer.problem:
         return Gate("chat", Verdict.FAILED, f"no answer: {printable(answer.problem)}", seconds=answer.seconds)
     said = answer.content.strip()
-    right = _without_stop(said) == _without_stop(asked.expect) if asked.exactly else asked.expect in said
+    right = _without_stop(said) == _without_stop(asked.expect) if asked.exactly else asked.expect.strip() in said
     if right:
         words = f"{_quoted(asked.prompt)} was answered {_quoted(said)}"
         return Gate("chat", Verdict.PASSED, words, seconds=answer.seconds)

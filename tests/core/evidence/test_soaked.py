@@ -145,3 +145,10 @@ def test_the_median_of_a_histogram_is_within_a_bin_of_the_true_one(values: list[
     assert found is not None
     assert true / 1.06 <= found <= true * 1.06
     assert bin_of(middle_of(bin_of(true))) == bin_of(true)
+
+
+def test_the_thirds_of_a_short_soak_are_no_trend() -> None:
+    short = replace(CLEAN, lasted=20.0)
+    found = {gate.name: gate for gate in gates(short, WATCHED)}
+    assert {found[name].verdict for name in ("ttft", "inter-token", "memory")} == {Verdict.UNKNOWN}
+    assert found["ttft"].detail == "20 s are too short to tell a trend from noise"

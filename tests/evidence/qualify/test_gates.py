@@ -47,6 +47,8 @@ def test_the_chat_has_to_give_the_exact_answer_and_to_end(answer: ChatAnswer, ve
 def test_a_profile_s_own_answer_has_to_stand_in_what_comes() -> None:
     question = Question("Capital?", "Paris", exactly=False)
     assert gates.chat(question, said("It is Paris.")).verdict is PASSED
+    spaced = Question("Capital?", " Paris\n", exactly=False)
+    assert gates.chat(spaced, said(" Paris")).verdict is PASSED, "white space around it is nobody's answer"
     wrong = gates.chat(question, said("It is Rome.\x1b[2J"))
     assert wrong.verdict is FAILED
     assert wrong.evidence == ("asked: Capital?", "answered: It is Rome. [2J")
