@@ -4,6 +4,7 @@ Several servers are needed, for a server dies only once; of the real one two are
 """
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import httpx
 import pytest
@@ -26,15 +27,47 @@ pytestmark = [pytest.mark.real, pytest.mark.processes, pytest.mark.timeout(300)]
 STORY: dict[str, object] = {"model": "tiny", "prompt": "The daemon", "max_tokens": 5, "temperature": 0}
 CHAT: dict[str, object] = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5, "temperature": 0}
 USAGE: dict[str, object] = {"return_token_ids": True, "stream_options": {"include_usage": True}}
+LIKELY: dict[str, object] = {"return_tokens_as_token_ids": True, "return_token_ids": True}
+TO_THE_END: dict[str, object] = {"ignore_eos": True, "max_tokens": 24, "return_token_ids": True}
+TOOLS: dict[str, object] = {
+    "messages": [{"role": "user", "content": "The weather in Paris, please"}],
+    "max_tokens": 128,
+    "temperature": 0,
+    "tools": [
+        {
+            "type": "function",
+            "function": {
+                "name": "get_weather",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"city": {"type": "string", "enum": ["Paris"]}},
+                    "required": ["city"],
+                    "additionalProperties": False,
+                },
+            },
+        }
+    ],
+}
+NAMED: dict[str, object] = {"tool_choice": {"type": "function", "function": {"name": "get_weather"}}}
+CHOICES: dict[str, dict[str, object]] = {"auto": {}, "required": {"tool_choice": "required"}, "named": NAMED}
+COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+PARSER = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
 GETS = ("/health", "/ping", "/version", "/load", "/metrics", "/v1/models", "/nothing", "/v1/completions")
 POSTS: dict[str, tuple[str, Mapping[str, object]]] = {
     "completion": ("/v1/completions", STORY),
     "completion with token ids": ("/v1/completions", STORY | {"return_token_ids": True}),
     "two prompts": ("/v1/completions", STORY | {"prompt": ["The daemon", "A request"]}),
     "prompt of token ids": ("/v1/completions", STORY | {"prompt": [1, 2, 3]}),
+    "prompts of token ids": ("/v1/completions", STORY | {"prompt": [[1, 2, 3], [4, 5]], "return_token_ids": True}),
+    "to the end": ("/v1/completions", STORY | TO_THE_END),
+    "likely tokens by their ids": ("/v1/completions", STORY | LIKELY | {"logprobs": 2}),
+    "likely tokens of a chat": ("/v1/chat/completions", CHAT | LIKELY | {"logprobs": True, "top_logprobs": 2}),
+    "named tool": ("/v1/chat/completions", TOOLS | NAMED),
     "chat": ("/v1/chat/completions", CHAT),
     "chat with token ids": ("/v1/chat/completions", CHAT | {"return_token_ids": True}),
     "tokenize": ("/tokenize", {"prompt": "The daemon"}),
+    "tokenize without special tokens": ("/tokenize", {"prompt": "The daemon", "add_special_tokens": False}),
+    "tokenize a chat": ("/tokenize", {"messages": CHAT["messages"]}),
     "tokenize with strings": ("/tokenize", {"prompt": "The daemon", "return_token_strs": True}),
     "detokenize": ("/detokenize", {"tokens": [5, 6, 7]}),
     "unknown model": ("/v1/completions", STORY | {"model": "other"}),
@@ -50,6 +83,11 @@ STREAMS: dict[str, tuple[str, Mapping[str, object]]] = {
     "completion with usage": ("/v1/completions", STORY | USAGE),
     "chat": ("/v1/chat/completions", CHAT),
     "chat with usage": ("/v1/chat/completions", CHAT | USAGE),
+    "to the end": ("/v1/completions", STORY | TO_THE_END | USAGE),
+    "prompt of token ids": ("/v1/completions", STORY | USAGE | {"prompt": [1, 2, 3]}),
+    "likely tokens by their ids": ("/v1/completions", STORY | LIKELY | {"logprobs": 2}),
+    "likely tokens of a chat": ("/v1/chat/completions", CHAT | LIKELY | {"logprobs": True, "top_logprobs": 2}),
+    "named tool": ("/v1/chat/completions", TOOLS | NAMED),
 }
 LONG: dict[str, object] = STORY | {"max_tokens": 32000}
 """Long enough for SIGTERM to meet it: the real one gives some two thousand tokens a second."""
@@ -64,10 +102,10 @@ LONGEST_END = 60.0
 
 
 def shape(value: Json) -> Shape:
-    """Keys and types of a JSON value; of a list those of its first element."""
+    """Keys and types of a JSON value; of a list those of its first element. Tokens as keys are all one."""
     match value:
         case dict():
-            return {key: shape(inner) for key, inner in value.items()}
+            return {re.sub(r"^token_id:\d+$", "token_id:N", key): shape(inner) for key, inner in value.items()}
         case list():
             return [shape(inner) for inner in value[:1]]
         case _:
@@ -115,6 +153,9 @@ class Seen:
     gets: dict[str, tuple[int, str]]
     posts: dict[str, tuple[int, Shape]]
     streams: dict[str, list[Shape]]
+    truths: dict[str, bool]
+    refused_tools: dict[str, Json]
+    """What a server without a tool parser says, by who chooses the function."""
     metrics: dict[str, Series]
     counts: dict[str, float | None]
     stopped_streaming: Ended
@@ -136,10 +177,10 @@ class Kind:
     """How many servers may start at a time."""
     ready_within: float
 
-    def server(self, name: str) -> Serving:
+    def server(self, name: str, *more: str) -> Serving:
         port = free_port()
         flags = ("--served-model-name", "tiny", "--max-model-len", "32768", "--max-num-seqs", "4", "--enforce-eager")
-        argv = (self.vllm, "serve", self.model, "--host", "127.0.0.1", "--port", str(port), *flags)
+        argv = (self.vllm, "serve", self.model, "--host", "127.0.0.1", "--port", str(port), *flags, *more)
         return Serving(argv, port, self.folder / f"{name}.log", self.environment)
 
     def ready(self, server: Serving) -> Serving:
@@ -172,6 +213,40 @@ def event_shapes(server: Serving, path: str, body: Mapping[str, object]) -> list
     with server.stream(body, path) as events:
         found = [shape(event.data) for event in events]
     return [now for before, now in zip([None, *found], found, strict=False) if now != before]
+
+
+def truths(server: Serving) -> dict[str, bool]:
+    """What has to be true of the values of every server, whatever its model says."""
+    prompt = [11, 12, 13, 14]
+    body = STORY | TO_THE_END | {"prompt": prompt, "logprobs": 2, "return_tokens_as_token_ids": True}
+    whole = server.post("/v1/completions", body).json()
+    choice, ids = whole["choices"][0], whole["choices"][0]["token_ids"]
+    with server.stream(body | USAGE) as stream:
+        *said, last, done = list(stream)
+    counted = cast("dict[str, Json]", (last.data or {}).get("usage"))
+    streamed = [token for event in said for token in cast("list[Json]", event.choice["token_ids"])]
+    text = "The daemon waits.\n"
+    tokens = server.post("/tokenize", {"prompt": text, "add_special_tokens": False}).json()["tokens"]
+    names = [f"token_id:{one}" for one in ids]
+    likely = choice["logprobs"]["top_logprobs"]
+    return {
+        "an answer to the end has all the tokens": len(ids) == 24 and choice["finish_reason"] == "length",
+        "usage counts the ids": whole["usage"]["completion_tokens"] == len(ids),
+        "usage counts the prompt": whole["usage"]["prompt_tokens"] == len(prompt),
+        "the prompt's ids come back": choice["prompt_token_ids"] == prompt,
+        "the prompt's ids come back in a stream": said[0].choice["prompt_token_ids"] == prompt,
+        "a stream has the ids of the whole": streamed == ids,
+        "a stream ends with its usage": done.data is None and last.choice == {},
+        "a stream counts like the whole": [counted[name] for name in COUNTS]
+        == [whole["usage"][name] for name in COUNTS],
+        "what is tokenized can be told again": server.post("/detokenize", {"tokens": tokens}).json()["prompt"] == text,
+        "tokens are named by their ids": choice["logprobs"]["tokens"] == names,
+        "a greedy token is the likeliest": all(
+            name == max(top, key=lambda one: top[one]) for name, top in zip(names, likely, strict=True)
+        ),
+        "what is likely is as likely as it is said": [top[name] for name, top in zip(names, likely, strict=True)]
+        == choice["logprobs"]["token_logprobs"],
+    }
 
 
 def last_words(events: Iterable[Event], ended: Ended) -> None:
@@ -211,12 +286,14 @@ def stop_streaming(server: Serving) -> Ended:
     return wait_end(server, ended, since)
 
 
-def stop_idle(kind: Kind) -> Ended:
+def stop_idle(kind: Kind) -> tuple[Ended, dict[str, Json]]:
+    """How it ends, and what it says to those who want tools before."""
     with kind.server("idle") as server:
         kind.ready(server)
+        refused = {name: server.post("/v1/chat/completions", TOOLS | more).json() for name, more in CHOICES.items()}
         since = time.monotonic()
         server.signal(signal.SIGTERM)
-        return wait_end(server, Ended(-1, 0.0), since)
+        return wait_end(server, Ended(-1, 0.0), since), refused
 
 
 def kill_engine(kind: Kind) -> Ended:
@@ -254,7 +331,7 @@ def kill_api_server(kind: Kind) -> Orphan:
 
 def probe(kind: Kind) -> tuple[Ended, dict[str, object]]:
     """Ask everything of one server, then stop it while it streams."""
-    with kind.server("probe") as server:
+    with kind.server("probe", *PARSER) as server:
         early = (eventually(lambda: is_bound(server.port), within=60), is_refused(server.port))
         kind.ready(server)
         answers = {path: server.get(path) for path in GETS}
@@ -266,6 +343,7 @@ def probe(kind: Kind) -> tuple[Ended, dict[str, object]]:
             "posts": {name: ask(server, request) for name, request in POSTS.items()},
             "streams": {name: event_shapes(server, *request) for name, request in STREAMS.items()},
         }
+        seen["truths"] = truths(server)
         asked = ("prompt_tokens_total", "generation_tokens_total", "request_success_total", "num_requests_running")
         before = {name: server.metric(name) or 0.0 for name in asked}
         server.post("/v1/completions", STORY | {"prompt": [3, 4, 5, 6]})
@@ -291,10 +369,12 @@ def look(kind: Kind) -> Seen:
         orphan = pool.submit(kill_api_server, kind)
         flag = pool.submit(wrong_flag, kind)
         stopped, seen = probing.result()
+        stopped_idle, refused = idle.result()
         return Seen(
             **seen,  # pyright: ignore[reportArgumentType]  # the names and types are those that probe() puts there
             stopped_streaming=stopped,
-            stopped_idle=idle.result(),
+            stopped_idle=stopped_idle,
+            refused_tools=refused,
             engine_killed=engine.result(),
             orphan=orphan.result(),
             wrong_flag=flag.result(),
@@ -331,6 +411,17 @@ def test_answers_have_the_same_status_and_shape(fake: Seen, real: Seen, name: st
 @pytest.mark.parametrize("name", STREAMS)
 def test_stream_chunks_have_the_same_shapes(fake: Seen, real: Seen, name: str) -> None:
     assert fake.streams[name] == real.streams[name]
+
+
+def test_both_keep_their_word(fake: Seen, real: Seen) -> None:
+    assert [name for name, true in fake.truths.items() if not true] == []
+    assert [name for name, true in real.truths.items() if not true] == []
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_tools_without_a_parser_are_refused_in_the_same_words(fake: Seen, real: Seen, name: str) -> None:
+    assert fake.refused_tools[name] == real.refused_tools[name]
+    assert "--tool-call-parser" in str(real.refused_tools[name])
 
 
 def test_metrics_are_some_of_the_real_ones_with_their_types_and_labels(fake: Seen, real: Seen) -> None:

@@ -25,6 +25,10 @@ class Script:
     places: list[str]
     name: str = ""
     """Of the tool that is called."""
+    by_choice: bool = False
+    """The request named it, or said that there has to be a call: then a whole answer has a text, if an empty one."""
+    named: bool = False
+    """The request named it: then the answer ends for `stop` and not for `tool_calls`."""
 
 
 class Playwright:
@@ -73,7 +77,11 @@ class Playwright:
         if fault == "text":
             parts = [(part, CONTENT) for part, _ in parts]
         script = self._script(body, parts)
-        return script if fault == "text" else Script(script.tokens, script.places, name)
+        if fault == "text":
+            return script
+        choice = body.get("tool_choice", "auto")
+        named = bool(tools.inner(choice))
+        return Script(script.tokens, script.places, name, by_choice=named or choice == "required", named=named)
 
     def _script(self, body: dict[str, object], parts: list[tuple[str, str]]) -> Script:
         tokens: list[int] = []

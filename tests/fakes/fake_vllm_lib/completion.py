@@ -121,7 +121,7 @@ class Teller:
         choice: dict[str, object] = {"index": index}
         if asked.chat:
             choice["message"] = message = self._message(pieces, tokens, complete=finish == "stop")
-            finish = "tool_calls" if "tool_calls" in message else finish
+            finish = self._finish_of_call() if "tool_calls" in message else finish
         else:
             choice["text"] = "".join(piece.text for piece in pieces)
         choice |= {"logprobs": self._logprobs(request, tokens, 0), "finish_reason": finish, "stop_reason": last.stop}
@@ -143,9 +143,14 @@ class Teller:
                 "type": "function",
                 "function": {"name": script.name, "arguments": told[ARGUMENTS]},
             }
-            return {"role": "assistant", "content": None, **REFUSED, "tool_calls": [call], "reasoning": thought}
+            text = "" if script.by_choice else None
+            return {"role": "assistant", "content": text, **REFUSED, "tool_calls": [call], "reasoning": thought}
         content = "".join(told.values()) or (None if thought else "")
         return {"role": "assistant", "content": content, **REFUSED, "reasoning": thought}
+
+    def _finish_of_call(self) -> str:
+        script = self._asked.script
+        return "stop" if script is not None and script.named else "tool_calls"
 
     def _told(self, tokens: list[int], at: int) -> dict[str, str]:
         """The text of these tokens by the place where it goes."""
@@ -214,7 +219,7 @@ class Teller:
     ) -> dict[str, object]:
         asked = self._asked
         called = asked.script is not None and asked.script.name and piece.finish == "stop"
-        finish = ("tool_calls" if called else piece.finish) if last else None
+        finish = (self._finish_of_call() if called else piece.finish) if last else None
         tokens = piece.tokens if first or not asked.chat else []
         choice: dict[str, object] = {"index": index} | said
         choice |= {"logprobs": self._logprobs(request, tokens, piece.at), "finish_reason": finish}
