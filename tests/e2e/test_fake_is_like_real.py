@@ -63,6 +63,7 @@ POSTS: dict[str, tuple[str, Mapping[str, object]]] = {
     "likely tokens by their ids": ("/v1/completions", STORY | LIKELY | {"logprobs": 2}),
     "likely tokens of a chat": ("/v1/chat/completions", CHAT | LIKELY | {"logprobs": True, "top_logprobs": 2}),
     "named tool": ("/v1/chat/completions", TOOLS | NAMED),
+    "required tool": ("/v1/chat/completions", TOOLS | {"tool_choice": "required"}),
     "chat": ("/v1/chat/completions", CHAT),
     "chat with token ids": ("/v1/chat/completions", CHAT | {"return_token_ids": True}),
     "tokenize": ("/tokenize", {"prompt": "The daemon"}),
@@ -229,7 +230,13 @@ def truths(server: Serving) -> dict[str, bool]:
     tokens = server.post("/tokenize", {"prompt": text, "add_special_tokens": False}).json()["tokens"]
     names = [f"token_id:{one}" for one in ids]
     likely = choice["logprobs"]["top_logprobs"]
+    called = server.post("/v1/chat/completions", TOOLS | NAMED).json()["choices"][0]
+    with server.stream(TOOLS | NAMED, "/v1/chat/completions") as stream:
+        ends = [event.choice.get("finish_reason") for event in stream]
     return {
+        "a named function is called": called["message"]["tool_calls"][0]["function"]["name"] == "get_weather",
+        "a named call ends for stop": called["finish_reason"] == "stop",
+        "a streamed one as well": [one for one in ends if one] == ["stop"],
         "an answer to the end has all the tokens": len(ids) == 24 and choice["finish_reason"] == "length",
         "usage counts the ids": whole["usage"]["completion_tokens"] == len(ids),
         "usage counts the prompt": whole["usage"]["prompt_tokens"] == len(prompt),
