@@ -79,7 +79,7 @@ layers: setup
 fast: setup
 	@$(BIN)/pytest -q -m "not real and not processes and not newcomer and not fuzz"
 
-test: interpreter setup packages headers lint types layers ## All of it: about three quarters of an hour.
+test: interpreter setup packages headers lint types layers ## All of it: about an hour.
 	@"$(ARCOPS_PYTHON311)" tools/vllm_cpu/build.py >/dev/null
 	@$(BIN)/pytest
 
