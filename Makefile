@@ -59,6 +59,7 @@ headers: setup packages ## The kernel's headers for device nodes, where Debian's
 runtime: interpreter ## vLLM for the CPU (2.3 GB) and the tiny models, once per machine.
 	@"$(ARCOPS_PYTHON311)" tools/vllm_cpu/build.py
 
+demo: PACKAGES := libnuma1 libtcmalloc-minimal4
 demo: interpreter setup packages ## Real vLLM on the CPU: switch to demo-dflash2, ask, and open the screen.
 	@$(BIN)/python -m tools.demo
 
