@@ -141,7 +141,7 @@ def test_a_prefill_longer_than_the_stall_limit_is_never_suspected_nor_is_what_qu
     )
     rig.misbehaving("slow", prefill_speed=1000)
     served(rig, "slow")
-    prompt = " ".join(f"word{number}" for number in range(15_000))  # fifteen seconds
+    prompt = "one" + " two" * 15_000  # a token a word: fifteen seconds
     done: list[object] = []
     clients = [
         threading.Thread(target=lambda: done.append(rig.complete(4, prompt, timeout=90.0))),
