@@ -97,6 +97,13 @@ def test_a_switch_that_has_a_way_back_takes_that(rig: Rig) -> None:
     assert (status.order.profile, status.order.standing_in, rig.starts()) == ("target-only", None, 3)
 
 
+def written(rig: Rig, phase: str) -> bool:
+    """The history's newest change of phase is to this one."""
+    with rig.client() as client:
+        phases = [event.phase for event in client.events(after=-20, limit=20).events if event.kind == "phase"]
+    return phases[-1:] == [phase]
+
+
 def test_a_stand_in_that_fails_too_leaves_both_reasons_over_supervisors_until_a_restart(rig: Rig) -> None:
     rig.misbehaving("worse", fail_with="max_len")
     guarded(rig, on_failure="worse")
@@ -106,6 +113,8 @@ def test_a_stand_in_that_fails_too_leaves_both_reasons_over_supervisors_until_a_
     assert "100000" in first.reason
     assert "it stood in for guarded, which had failed before: there is no tool call parser nosuch" in first.reason
     assert not any("stands in" in line for line in first.trouble)
+    # The latch is written down by a thread of its own: a supervisor that dies before is followed by one more attempt.
+    eventually(lambda: written(rig, "failed"), why="the latch does not come to the disk")
     rig.kill_daemon()
     rig.start()
     again = rig.wait_for("failed")
