@@ -47,6 +47,6 @@ def test_a_page_that_is_not_vllms_tells_nothing(page: bytes) -> None:
 @given(st.binary(max_size=300))
 def test_no_page_is_too_bad(page: bytes) -> None:
     for one in (page, b"\nvllm:num_requests_running" + page, b"\nvllm:cache_config_info{" + page):
-        counters_of(one, 0.0)
+        assert counters_of(one, 7.0).at == 7.0
         facts_of_page(one)
         gauges_of(one)
