@@ -21,7 +21,7 @@ class Terminal:
         command = ["tmux", "-S", str(self._socket), "-f", "/dev/null", *arguments]
         # A caller's idea of the terminal's size would be believed before the terminal's own.
         env = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False, env=env).stdout
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env).stdout
 
     def screen(self) -> str:
         return self.tmux("capture-pane", "-p", "-t", "it")

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import time
 from pathlib import Path
 
 import pytest
@@ -115,7 +114,6 @@ def test_a_backend_that_a_killed_supervisor_left_is_swept_or_left_alone(
         assert len(left) >= 3
         env = {**systemctl(tmp_path / "bin", f"7 arcops.service {job} running"), "SERVICE_RESULT": "timeout"}
         monkeypatch.setenv("PATH", env["PATH"])
-        began = time.monotonic()
         after_stop(rig.paths, "arcops.service", env)
         store = Store.open(str(rig.paths.database))
         (last,) = store.last_events(1)
@@ -125,7 +123,6 @@ def test_a_backend_that_a_killed_supervisor_left_is_swept_or_left_alone(
             assert rig.backend_pids() == []
             assert not rig.paths.record.exists()
             assert "was left behind" in last.reason
-            assert time.monotonic() - began < 12.0
         else:
             assert rig.backend_pids() == left
             assert "left to the next supervisor" in last.reason

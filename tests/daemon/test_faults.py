@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -83,16 +82,15 @@ def test_a_dead_interpreter_is_said_in_words_and_not_tried_again(rig: Rig) -> No
     assert failure.cause == "spawn_failed"
 
 
-def test_a_log_folder_that_is_gone_is_said_in_words_and_at_once(rig: Rig) -> None:
+def test_a_log_folder_that_is_gone_is_said_in_words_and_not_tried_again(rig: Rig) -> None:
     rig.start()
     rig.paths.log_dir.rmdir()
     rig.paths.log_dir.write_text("")
-    began = time.monotonic()
     switched = rig.arcops("switch", "target-only")
     assert switched.code == 7
     assert "could not be started" in switched.err
     assert str(rig.paths.log_dir) in switched.err
-    assert time.monotonic() - began < 4.0
+    assert rig.phase() == "failed"
 
 
 # -- looks ------------------------------------------------------------------------------------------------------------
@@ -163,14 +161,17 @@ def test_a_stop_does_not_wait_for_a_setup_script(rig: Rig) -> None:
     first = main_of(rig)
     rig.kill_daemon()
     (rig.root / "config" / "profiles" / "target-only.yaml").write_text("broken: [")
-    setup.write_text("sleep 3\nexport SET_UP=later\n")
+    gate, ended = rig.root / "gate", rig.root / "ended"
+    setup.write_text(f"while [ ! -e {gate} ]; do sleep 0.1; done\ntouch {ended}\nexport SET_UP=later\n")
     rig.start()
     rig.wait_for("serving")
     os.kill(first, signal.SIGKILL)
     eventually(lambda: "running the setup script" in rig.status().reason, why="the script is not run")
-    began = time.monotonic()
     assert rig.arcops("stop").code == 0
-    assert time.monotonic() - began < 2.0
+    assert not ended.exists(), "the stop came after the script's end"
+    gate.touch()
+    eventually(ended.exists, why="the script does not end")
+    assert rig.phase() == "stopped"
     assert rig.starts() == 1
 
 
@@ -303,7 +304,7 @@ def test_a_record_of_another_version_whose_backend_has_gone_is_no_obstacle(rig: 
     assert rig.starts() == 2
 
 
-def test_a_starter_that_is_refused_is_a_failed_start_in_its_own_words_and_at_once(rig: Rig) -> None:
+def test_a_starter_that_is_refused_is_a_failed_start_in_its_own_words(rig: Rig) -> None:
     """A user manager that answers, and then makes no scope."""
     tools = rig.root / "tools"
     tools.mkdir()
@@ -314,8 +315,7 @@ def test_a_starter_that_is_refused_is_a_failed_start_in_its_own_words_and_at_onc
     (rig.runtime / "bus").touch()
     rig.environment = {"PATH": f"{tools}:{os.environ['PATH']}"}
     rig.start()
-    began = time.monotonic()
     switched = rig.arcops("switch", "target-only")
     assert switched.code == 7
     assert "Failed to start scope" in switched.err
-    assert time.monotonic() - began < 5.0
+    assert rig.phase() == "failed"
