@@ -9,7 +9,7 @@ import pytest
 from arcops.core.evidence.run import ClientLoad, Counters, Request, Stage, Watched
 from tools.yardstick.lines import pandas
 from tools.yardstick.sides import python_of
-from tools.yardstick.summary import FIGURES, Measured, beside, of_stage, of_vllm
+from tools.yardstick.summary import FIGURES, Measured, beside, interval, of_stage, of_vllm
 from tools.yardstick.work import make
 
 SAVED = (Path(__file__).parents[1] / "data" / "yardstick" / "vllm-bench-0.29.json").read_bytes()
@@ -106,3 +106,16 @@ def test_figures_stand_beside_each_other_as_the_middle_of_their_rounds() -> None
 def test_vllm_is_run_by_the_python_of_its_own_environment(first: str, python: str, tmp_path: Path) -> None:
     (tmp_path / "vllm").write_text(f"{first}\nexec something\n")
     assert python_of(tmp_path / "vllm") == python
+
+
+def test_few_pairs_say_nothing_of_where_their_ratio_lies() -> None:
+    assert interval([1.0] * 5) is None
+    assert interval(range(6)) == (0, 5)
+
+
+def test_the_interval_holds_the_median_as_often_as_it_says_and_is_no_wider() -> None:
+    """Of every way in which 14 values can fall below and above the median: the number below tells where it lies."""
+    low, high = interval(range(14)) or (0, 0)
+    below = [bits.bit_count() for bits in range(1 << 14)]
+    assert sum(low < one <= high for one in below) / len(below) >= 0.95
+    assert sum(low + 1 < one <= high - 1 for one in below) / len(below) < 0.95

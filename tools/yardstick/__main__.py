@@ -81,13 +81,18 @@ def _rung(bench: Bench, users: int, arguments: argparse.Namespace) -> dict[str, 
 
 def table(users: int, rows: Sequence[Beside], mine: Sequence[Measured], theirs: Sequence[Measured]) -> str:
     """For people."""
-    lines = [f"\n{users} users", f"{'':22}{'arcops':>12}{'vllm':>12}{'ratio':>9}{'rounds differ':>15}"]
+    lines = [f"\n{users} users", f"{'':22}{'arcops':>12}{'vllm':>12}{'ratio':>9}{'95 %':>16}{'rounds differ':>15}"]
     lines += [
-        f"{row.name:22}{row.ours:12.3f}{row.theirs:12.3f}{row.ratio:9.3f}{100 * row.spread:13.1f} %" for row in rows
+        f"{row.name:22}{row.ours:12.3f}{row.theirs:12.3f}{row.ratio:9.3f}{_between(row):>16}{100 * row.spread:13.1f} %"
+        for row in rows
     ]
     lines += [_cost("arcops", mine), _cost("vllm", theirs)]
     failed = sum(one.failed for one in (*mine, *theirs))
     return "\n".join([*lines, f"{failed} requests failed" if failed else "no request failed"])
+
+
+def _between(row: Beside) -> str:
+    return "too few pairs" if row.between is None else f"{row.between[0]:.3f}–{row.between[1]:.3f}"
 
 
 def _cost(name: str, rounds: Sequence[Measured]) -> str:

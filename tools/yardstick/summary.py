@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import comb, nan
 from typing import Final
 
 from arcops.core.evidence.figures import is_complete, of_request, span
@@ -45,6 +45,8 @@ class Beside:
     spread: float
     """By how much the rounds of one side differ, (most - least) / median, the larger of the two: what a difference
     between the sides has to be seen against."""
+    between: tuple[float, float] | None
+    """Where the ratio lies with at least 95 %; None where the pairs are too few to say."""
 
 
 def of_vllm(result: Mapping[str, object]) -> dict[str, float]:
@@ -87,7 +89,22 @@ def _beside(name: str, ours: Sequence[float], theirs: Sequence[float]) -> Beside
         theirs=median(theirs) or 0.0,
         ratio=nan if ratio is None else ratio,
         spread=max(_spread(ours), _spread(theirs)),
+        between=interval(pairs),
     )
+
+
+def interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Two of the values, between which the median of what they were drawn from lies with at least 95 %.
+
+    By ranks alone (the sign test turned round), so whatever their distribution is; None of fewer than six values.
+    """
+    count, ordered = len(values), sorted(values)
+    # How many may be cut off at each end: as long as 2 * P(so few of `count` coins fall on one side) is at most 5 %.
+    cut, tail = 0, 1
+    while 2 * tail <= 0.05 * 2**count:
+        cut += 1
+        tail += comb(count, cut)
+    return (ordered[cut - 1], ordered[count - cut]) if cut else None
 
 
 def _spread(values: Sequence[float]) -> float:
